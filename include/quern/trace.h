@@ -72,6 +72,7 @@ typedef struct qn_trace_options {
     const char *ops, *layers, *tokens, *phases;
     bool no_tokens;             /* leave token ids out of the file */
     bool no_experts;            /* leave out which experts were chosen, and their gates */
+    bool no_faults;             /* do not sample page faults and lost cores */
     const qn_trace_note *notes; /* about this run, for who reads it: "command", "model" */
     int n_notes;
 } qn_trace_options;
@@ -167,6 +168,20 @@ typedef struct qn_trace_hashes {
     const uint64_t *hash; /* [n] */
 } qn_trace_hashes;
 
+/* What a row of a value was like (the tap "record" of quern/tap.h); sums are of its finite elements. */
+typedef struct qn_trace_value {
+    int32_t item;              /* which of the step's tokens it is of; -1: it is the whole value */
+    float min, max, mean, rms; /* NaN where no element is finite */
+    uint32_t n_nan, n_inf, n_zero;
+    int32_t channel; /* of the greatest magnitude; -1 where no element is finite */
+} qn_trace_value;
+/* Several of a node follow each other. */
+typedef struct qn_trace_values {
+    int32_t node, n;
+    uint32_t size;              /* elements of a row */
+    const qn_trace_value *rows; /* [n] */
+} qn_trace_values;
+
 typedef struct qn_trace_step {
     uint64_t number;
     const qn_trace_plan *plan;
@@ -177,7 +192,8 @@ typedef struct qn_trace_step {
     const qn_trace_sight *sights;   /* [n_sights] */
     const qn_trace_choice *choices; /* [n_choices]; 0: no experts, or not recorded */
     const qn_trace_hashes *hashes;  /* [n_hashes], in the order of computing */
-    int32_t n_choices, n_hashes;
+    const qn_trace_values *values;  /* [n_values], likewise */
+    int32_t n_choices, n_hashes, n_values;
     int64_t begin_ns, ns; /* from the trace's start; ns -1: its end is not in the file */
     /* Counted by the system for the whole process since the step before it ended (or the first began); -1: not
      * measured, as for steps of less than a millisecond, which come too close. */
@@ -364,6 +380,29 @@ typedef struct qn_trace_curves {
 QN_API qn_status qn_trace_get_curves(qn_trace *trace, int phase, qn_trace_curves *out, qn_error *err);
 /* At any size of memory, between the points; bytes in all counted steps. */
 QN_API double qn_trace_curve_at(const qn_trace_curves *curves, qn_trace_policy policy, double memory);
+
+/* What a token of decoding would read from disk if the process had `memory` bytes in all: left to the kernel, and with
+ * qn_engine_options.memory, by the engine's own rules. The steps of the trace are played, and the second half of them
+ * is counted: what is read once, when a model is opened, is in neither. */
+typedef struct qn_trace_paging {
+    int64_t n_tokens; /* that are counted; 0: too few steps of decoding read weights from a file, and the rest is 0 */
+    uint64_t taken_bytes;   /* allocated by the library: caches, activations, vocabulary, graphs */
+    uint64_t reserve_bytes; /* stacks, page tables and the like: what QN_MEMORY_AUTO leaves them */
+    uint64_t budget_bytes;  /* what both leave for weights */
+    double kernel_bytes;    /* read by page faults, each with read_ahead bytes around it */
+    bool fits;              /* qn_engine_options.memory has nothing to do */
+    uint64_t kept_bytes, window_bytes;
+    double ahead_bytes;  /* read ahead of their use */
+    double expert_bytes; /* of experts that were chosen and not there; -1: the trace lacks which were chosen */
+    double expert_waits; /* layers that had to wait for some; -1 */
+    /* Where nearly all fits, a few MB decide whether all is read for each token or nothing: kernel_bytes is with the
+     * reserve taken, this is where nothing else of the process has pages in that memory. */
+    double kernel_least_bytes;
+    uint64_t least_bytes; /* with less, qn_engine_options.memory refuses sessions like these */
+} qn_trace_paging;
+/* read_ahead: what the kernel reads for a page that is missing (qn_disk_rates); 0: no more than is touched. nomem. */
+QN_API qn_status qn_trace_get_paging(qn_trace *trace, uint64_t memory, uint64_t read_ahead, qn_trace_paging *out,
+                                     qn_error *err);
 
 /* Of two recordings with hashes. Rows are matched by name, sequence and position, so batches may be of different sizes;
  * of a row that was computed several times the first with the first. */

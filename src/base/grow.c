@@ -24,21 +24,29 @@ static qn_status fail(const char *path, int e, qn_error *err)
     return QN_FAIL(err, io, "cannot write '%s': %s", qn__path_quote(quoted, path), strerror(e));
 }
 
-qn_status qn__grow_write(int fd, const char *path, uint64_t at, const void *bytes, size_t n, qn_error *err)
+static qn_status put(int fd, const char *path, const qn_grow_part *part, qn_error *err)
 {
-    const char *p = bytes;
-    while (n > 0) {
-        const int64_t start = qn__now_ns();
-        const ssize_t got = pwrite(fd, p, n < INT_MAX ? n : INT_MAX, (off_t)at);
+    const char *p = part->bytes;
+    uint64_t at = part->at;
+    for (size_t left = part->n; left > 0;) {
+        const ssize_t got = pwrite(fd, p, left < INT_MAX ? left : INT_MAX, (off_t)at);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return fail(path, got == 0 ? EIO : errno, err);
         QN_COUNT(written_bytes, got);
-        QN_COUNT(write_ns, qn__now_ns() - start);
         p += got;
-        n -= (size_t)got;
+        left -= (size_t)got;
         at += (uint64_t)got;
     }
     return QN_OK;
+}
+
+qn_status qn__grow_write(int fd, const char *path, const qn_grow_part *parts, int n, qn_error *err)
+{
+    const int64_t start = qn__now_ns();
+    qn_status status = QN_OK;
+    for (int i = 0; i < n && status == QN_OK; i++) status = put(fd, path, &parts[i], err);
+    QN_COUNT(write_ns, qn__now_ns() - start);
+    return status;
 }
 
 qn_status qn__grow_close(int fd, const char *path, qn_error *err)

@@ -8,7 +8,14 @@
 
 /* Makes the file, or empties it (fresh), or goes on with it. */
 qn_status qn__grow_open(const char *path, bool fresh, int *fd, qn_error *err);
-qn_status qn__grow_write(int fd, const char *path, uint64_t at, const void *bytes, size_t n, qn_error *err);
+/* n bytes that belong at `at`. */
+typedef struct qn_grow_part {
+    uint64_t at;
+    const void *bytes;
+    size_t n;
+} qn_grow_part;
+/* One after the other, until one fails. */
+qn_status qn__grow_write(int fd, const char *path, const qn_grow_part *parts, int n, qn_error *err);
 qn_status qn__grow_close(int fd, const char *path, qn_error *err);
 /* A folder, unless it is there; the one that it lies in must be. */
 qn_status qn__folder_make(const char *path, qn_error *err);

@@ -30,14 +30,16 @@ enum {
     QN_TRACE_RECORD_ids = 3,
     QN_TRACE_RECORD_gates = 4,
     QN_TRACE_RECORD_hashes = 5,
-    QN_TRACE_RECORD_counts = 6
+    QN_TRACE_RECORD_counts = 6,
+    QN_TRACE_RECORD_values = 7
 };
 
 typedef struct qn_trace_ring {
     struct qn_trace_ring *next; /* of all rings; under the lock */
     uint32_t lane, thread;
-    uint64_t mask; /* slots - 1 */
-    uint64_t tail_seen;
+    uint64_t mask;    /* slots - 1 */
+    uint64_t look_at; /* the head at which the thread looks how far the writer is */
+    uint64_t asked;   /* 1 + the tail at which the writer was asked to come */
     _Atomic uint64_t dropped;
     _Atomic bool orphan; /* its thread is gone */
     _Alignas(64) _Atomic uint64_t head;
@@ -88,17 +90,28 @@ typedef struct qn_trace_hashes_head {
     int32_t node, n;
 } qn_trace_hashes_head;
 
+/* What rows of a value were like: this, then qn_trace_value [n]. The step is the record's argument. */
+typedef struct qn_trace_values_head {
+    int32_t node, n;
+    uint32_t size; /* elements of a row */
+} qn_trace_values_head;
+
 /* What the system has counted for the process so far; -1: it doesn't say. */
 typedef struct qn_trace_counts {
     int64_t minor_faults, major_faults, waits, preemptions, read_bytes;
 } qn_trace_counts;
 
 /* One run of a graph, for backends. */
+struct qn_node;
 typedef struct qn_trace_run {
     uint64_t step;
     const uint8_t *skip;  /* by node id: not recorded; NULL: all are */
     const int32_t *gates; /* by node id: 1 + the node with the ids of the experts whose gates it has; NULL: none has */
     bool no_experts;      /* neither ids nor gates */
+    /* Called by backends with memory of their own after each node, when it is done and before the next begins: it looks
+     * for ids and gates. Others record them themselves. */
+    void (*look)(void *ctx, const struct qn_node *node);
+    void *look_ctx;
 } qn_trace_run;
 
 /* ---- recording ---- */
@@ -124,25 +137,22 @@ static inline uint64_t qn__trace_ticks(void)
 qn_trace_ring *qn__trace_enter(void);
 void qn__trace_leave(void);
 
+/* Whether n slots from the head on are free; else they are counted as one lost record. */
+bool qn__trace_room(qn_trace_ring *r, uint64_t head, uint64_t n);
+
+/* The slot is stored whole: what is there comes from the writer's core, and reading it first would wait for it. */
 static inline void qn__trace_put(qn_trace_ring *r, int kind, uint32_t id, uint64_t begin, uint64_t end,
                                  uint64_t waiting)
 {
     const uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
-    if (head - r->tail_seen > r->mask) {
-        r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire);
-        if (head - r->tail_seen > r->mask) {
-            atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
-            return;
-        }
-    }
+    if (head >= r->look_at && !qn__trace_room(r, head, 1)) return;
     const uint64_t duration = end > begin ? end - begin : 0;
-    qn_trace_slot *s = &r->slots[head & r->mask];
-    s->begin = begin;
-    s->duration = duration < QN_TRACE_MAX_TICKS ? duration : QN_TRACE_MAX_TICKS;
-    s->id = id;
-    s->waiting = waiting < QN_TRACE_MAX_TICKS ? waiting : QN_TRACE_MAX_TICKS;
-    s->kind = (uint64_t)kind;
-    s->unused = 0;
+    r->slots[head & r->mask] =
+        (qn_trace_slot){.begin = begin,
+                        .duration = duration < QN_TRACE_MAX_TICKS ? duration : QN_TRACE_MAX_TICKS,
+                        .id = id,
+                        .waiting = waiting < QN_TRACE_MAX_TICKS ? waiting : QN_TRACE_MAX_TICKS,
+                        .kind = (uint64_t)kind};
     atomic_store_explicit(&r->head, head + 1, memory_order_release);
 }
 
@@ -153,8 +163,8 @@ typedef struct qn_trace_part {
 /* All of it or nothing, part behind part. */
 void qn__trace_put_record(qn_trace_ring *r, uint32_t what, uint64_t begin, uint64_t arg, const qn_trace_part *parts,
                           int n_parts);
-/* A record of the counts, of the end of this step (0: before one begins), unless the last was less than a millisecond
- * ago: it takes some 3 us. */
+/* A record of the counts, of the end of this step (0: before one begins), unless the last was less than two
+ * milliseconds ago: it takes some 3 us. */
 void qn__trace_put_counts(qn_trace_ring *r, uint64_t step);
 /* Spans of the library's own: 0 when off, then nothing is recorded at the end. */
 uint64_t qn__trace_begin(void);
@@ -174,7 +184,7 @@ uint64_t qn__trace_next_step(void);
 /* What is to be recorded: borrowed by the one who asks, inside only. */
 typedef struct qn_trace_filter {
     const char *ops, *layers, *tokens, *phases; /* lists as in qn_trace_options */
-    bool no_tokens, no_experts;
+    bool no_tokens, no_experts, no_faults;
 } qn_trace_filter;
 const qn_trace_filter *qn__trace_get_filter(void);
 /* "0,3-5,-1": is x in the list? NULL: yes. valid, when not NULL, says whether it is one. */
@@ -212,6 +222,12 @@ qn_status qn__trace_shut(qn_error *err);
 qn_trace_ring *qn__trace_rings(void);
 qn_trace_blob *qn__trace_take_blobs(void); /* oldest first; freed by qn__trace_free_blobs */
 void qn__trace_free_blobs(qn_trace_blob *blobs);
+/* Waits so long, or until a ring, or the kernel's samples of a thread, are half full, or qn__trace_wake was called
+ * since the last wait. One waits at a time. */
+bool qn__trace_wait(int ms); /* whether qn__trace_wake was */
+void qn__trace_wake(void);
+/* read_bytes of /proc/self/io; -1: it doesn't say. While there are rings. */
+int64_t qn__trace_read_bytes(void);
 /* qn__samples_read of the ring. When its thread is gone and there are no more, sampling ends. */
 size_t qn__trace_read_samples(qn_trace_ring *r, qn_sample *to, size_t n);
 void qn__trace_reap(void);     /* frees rings that are empty, not sampled, and whose thread is gone */

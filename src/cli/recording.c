@@ -34,13 +34,38 @@ static int parse(const cli_recording *r, qn_trace_options *o)
     return CLI_OK;
 }
 
-/* What was typed, but for what the prompt says when tokens shall not be in the file. */
+/* Appends text, or says that there is no room. */
+static bool put(char *to, size_t size, const char *text, size_t n)
+{
+    const size_t used = strlen(to);
+    if (n >= size - used) return false;
+    memcpy(to + used, text, n);
+    to[used + n] = '\0';
+    return true;
+}
+
+/* As a shell reads it back. */
+static bool put_quoted(char *to, size_t size, const char *text)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:=,+@%";
+    if (text[0] && text[strspn(text, plain)] == '\0') return put(to, size, text, strlen(text));
+    bool room = put(to, size, "'", 1);
+    for (; *text && room; text++) room = *text == '\'' ? put(to, size, "'\"'\"'", 5) : put(to, size, text, 1);
+    return room && put(to, size, "'", 1);
+}
+
+/* What was typed, to be typed again; " .." stands for what there is no room for, and for all that may hold the prompt
+ * when tokens shall not be in the file. */
 static void join(const cli_recording *r, int argc, char **argv, char *to, size_t size)
 {
-    size_t used = 0;
+    const size_t room = size - 3;
     to[0] = '\0';
-    for (int i = 0; i < argc && used + 2 < size && !(r->no_tokens && i > 0); i++)
-        used += (size_t)snprintf(to + used, size - used, "%s%s", i ? " " : "", argv[i]);
+    for (int i = 0; i < argc; i++) {
+        const size_t used = strlen(to);
+        if (!(r->no_tokens && i > 0) && (i == 0 || put(to, room, " ", 1)) && put_quoted(to, room, argv[i])) continue;
+        strcpy(to + used, " ..");
+        break;
+    }
 }
 
 int cli_recording_start(cli_recording *r, int argc, char **argv)
@@ -48,8 +73,8 @@ int cli_recording_start(cli_recording *r, int argc, char **argv)
     char command[1024];
     qn_error err;
     if (!r->file) {
-        if (r->ops || r->layers || r->tokens || r->phase || r->no_tokens || r->no_experts || r->limit || r->last ||
-            r->if_slow)
+        if (r->ops || r->layers || r->tokens || r->phase || r->no_tokens || r->no_experts || r->no_faults || r->limit ||
+            r->last || r->if_slow)
             return cli_bad_usage("options of a recording need --trace FILE");
         return CLI_OK;
     }
@@ -60,6 +85,7 @@ int cli_recording_start(cli_recording *r, int argc, char **argv)
                           .phases = r->phase,
                           .no_tokens = r->no_tokens,
                           .no_experts = r->no_experts,
+                          .no_faults = r->no_faults,
                           .notes = notes,
                           .n_notes = CLI_N(notes)};
     const int status = parse(r, &o);

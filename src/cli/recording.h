@@ -7,7 +7,7 @@
 
 typedef struct cli_recording {
     const char *file, *ops, *layers, *tokens, *phase, *limit, *last, *if_slow, *metrics;
-    bool no_tokens, no_experts, on;
+    bool no_tokens, no_experts, no_faults, on;
 } cli_recording;
 
 /* clang-format off */
@@ -24,6 +24,7 @@ typedef struct cli_recording {
     {"trace-no-tokens", 0, CLI_FLAG, &(r).no_tokens, NULL, "leave the ids of tokens out", 0, 0, NULL}, \
     {"trace-no-experts", 0, CLI_FLAG, &(r).no_experts, NULL, "leave out which experts were chosen, and their gates", \
      0, 0, NULL}, \
+    {"trace-no-faults", 0, CLI_FLAG, &(r).no_faults, NULL, "do not sample page faults and lost cores", 0, 0, NULL}, \
     {"trace-limit", 0, CLI_STRING, &(r).limit, "SIZE", "end the recording when the file has this size", 0, 0, NULL}, \
     {"trace-last", 0, CLI_STRING, &(r).last, "SIZE", \
      "keep the last records in memory; write them at SIGUSR1, an error, or a slow step", 0, 0, NULL}, \

@@ -46,15 +46,25 @@ static int add_vector(qn_session *session, const cli_tap_options *t, const char 
     return status;
 }
 
+static int record_values(qn_session *session, const char *pattern)
+{
+    char text[TAP_TEXT];
+    if ((size_t)snprintf(text, sizeof text, "%s=record", pattern) >= sizeof text)
+        return cli_bad_usage("--trace-values: the pattern is too long");
+    return set_tap(session, text);
+}
+
 int cli_set_taps(qn_session *session, const cli_tap_options *t)
 {
     int status = CLI_OK;
     if (t->range && !t->vector.n && !t->scaled.n)
         return cli_bad_usage("--control-vector-layer-range is for --control-vector, which is missing");
     if (t->hash && !qn_trace_is_on()) return cli_bad_usage("--trace-hash needs --trace FILE");
+    if (t->values && !qn_trace_is_on()) return cli_bad_usage("--trace-values needs --trace FILE");
     for (int i = 0; i < t->vector.n && status == CLI_OK; i++) status = add_vector(session, t, t->vector.item[i], false);
     for (int i = 0; i < t->scaled.n && status == CLI_OK; i++) status = add_vector(session, t, t->scaled.item[i], true);
     for (int i = 0; i < t->tap.n && status == CLI_OK; i++) status = set_tap(session, t->tap.item[i]);
+    if (t->values && status == CLI_OK) status = record_values(session, t->values);
     if (t->hash && status == CLI_OK) status = set_tap(session, "*=trace"); /* of what the others have made of values */
     return status;
 }

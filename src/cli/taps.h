@@ -11,6 +11,7 @@ typedef struct cli_tap_options {
     cli_strings vector, scaled; /* FILE; FILE:X */
     const char *range;          /* START-END of layers */
     bool hash;                  /* of all values into the recording */
+    const char *values;         /* pattern: what these are like into the recording */
 } cli_tap_options;
 
 /* clang-format off */
@@ -19,6 +20,9 @@ typedef struct cli_tap_options {
         "PATTERN[@TOKENS]=ACTION: look at values, or change them (may be repeated; docs/TRACING.md)", 0, 0, NULL}, \
     {"trace-hash", 0, CLI_FLAG, &(t).hash, NULL, \
         "with --trace: a hash of every value too, so that quern trace diff finds the first that differs", 0, 0, NULL}, \
+    {"trace-values", 0, CLI_STRING, &(t).values, "PATTERN", \
+        "with --trace: what these values are like, such as 'l_out-*' or '*', for quern trace stats and report", 0, 0, \
+        NULL}, \
     {"control-vector", 0, CLI_STRINGS, &(t).vector, "FILE", \
         "add a control vector's directions to what layers give (may be repeated)", 0, 0, NULL}, \
     {"control-vector-scaled", 0, CLI_STRINGS, &(t).scaled, "FILE[:SCALE]", "the same, SCALE times", 0, 0, NULL}, \

@@ -25,6 +25,8 @@ static const cli_usage usage = {
                 "quern trace report trace.qtr\n"
                 "What would make it faster:\n"
                 "quern trace advise trace.qtr\n"
+                "What it would be like with 4 GB, and a disk of 1.5 GB/s:\n"
+                "quern trace advise trace.qtr --memory 4G --disk 1.5\n"
                 "A timeline for chrome://tracing and ui.perfetto.dev:\n"
                 "quern trace export trace.qtr --chrome -o trace.json\n",
     .min_args = 1,
@@ -124,6 +126,7 @@ static int record_run(int argc, char **argv)
     for (int i = 2; i < argc; i++) args[n++] = argv[i];
     cli_name = name;
     const int status = cli_command_run(n, args);
+    if (status == CLI_OK && args[1] == option) cli_note("trace.qtr is recorded; quern trace report trace.qtr shows it");
     free(args);
     return status;
 }
@@ -142,8 +145,11 @@ int cli_command_trace(int argc, char **argv)
         {"chrome", 0, CLI_FLAG, &o.chrome, NULL, "export: trace events of Chrome, as JSON", 0, 0, NULL},
         {"perfetto", 0, CLI_FLAG, &o.perfetto, NULL, "export: a trace of Perfetto", 0, 0, NULL},
         {"memory", 0, CLI_STRING, &o.memory, "SIZE", "advise: as if the process had so much in all", 0, 0, NULL},
-        {"disk", 0, CLI_FLOAT, &o.disk, "X", "advise: what the disk reads, in GB/s (default: what the trace shows)", 0,
-         1000, NULL},
+        {"lens", 0, CLI_STRING, &o.lens, "FILE", "report: shows what quern lens --json FILE said, too", 0, 0, NULL},
+        {"disk", 0, CLI_STRING, &o.disk, "X",
+         "advise: what the disk reads, in GB/s, or measure, which reads up to 768 MB of the model (default: what the "
+         "trace shows)",
+         0, 0, NULL},
         {"output", 'o', CLI_STRING, &o.out, "FILE",
          "export: write here (default: standard output); report: likewise (report.html)", 0, 0, NULL},
     };

@@ -8,9 +8,9 @@
 
 typedef struct trace_options {
     bool json, csv, chrome, perfetto;
-    const char *out, *memory;
+    const char *out, *memory, *lens;
+    const char *disk; /* GB/s, or "measure" */
     int32_t top;
-    float disk; /* GB/s */
 } trace_options;
 
 /* ---- trace.c ---- */
@@ -94,6 +94,28 @@ void trace_bytes_json(FILE *out, qn_trace *t, const qn_trace_info *info); /* ", 
 /* An account that isn't known, because the system doesn't tell. */
 bool trace_account_known(const qn_trace_info *info, int account);
 
+/* ---- trace_memory.c ---- */
+/* Bytes in a ns; 0: not known. */
+typedef struct trace_disk {
+    double ahead, fault, scattered; /* as qn_disk_rates has them */
+    double cpu;                     /* ns of processor time to read a byte ahead */
+    uint64_t read_ahead;            /* bytes */
+    const char *from;               /* where the figures come from */
+} trace_disk;
+/* asked: a number of GB/s, or "measure"; NULL: nothing is known. */
+int trace_disk_init(const qn_trace_info *info, const char *asked, trace_disk *out);
+/* With `memory` bytes for the process a token takes.. ns; 0 where it isn't known. */
+typedef struct trace_memory {
+    uint64_t memory;
+    qn_trace_paging paging;
+    double alone_ns, kept_ns; /* left to the kernel; with --memory */
+    double alone_least_ns;    /* where a few MB more are free than alone_ns takes for granted */
+    double lost_ns;           /* of it taken from who computes, by reading */
+} trace_memory;
+/* compute_ns: a token's, without paging; all_cores: each has a thread that computes. */
+qn_status trace_memory_cost(qn_trace *t, const trace_disk *disk, uint64_t memory, double compute_ns, bool all_cores,
+                            trace_memory *out, qn_error *err);
+
 /* ---- trace_sums.c: what stats, diff and watch are made of ---- */
 
 /* Of a kind of node: all of an operation, a layer, a name. */
@@ -147,10 +169,38 @@ int trace_sum(qn_trace *t, bool by_step, trace_sums *out);
 void trace_sums_deinit(trace_sums *s);
 /* The key of a node's row: its name, or its operation, number and layer; safe to print. */
 void trace_node_key(const qn_trace_node *n, char *to, size_t size);
-trace_row *trace_row_find(trace_table *t, const char *key); /* NULL when there is none */
+trace_row *trace_row_find(const trace_table *t, const char *key); /* NULL when there is none */
+
+/* NULL: no memory. Rows move when one is added. */
+trace_row *trace_row_of(trace_table *t, const char *key);
+void trace_table_deinit(trace_table *t);
+
+/* ---- trace_values.c ---- */
+/* Of a node: all rows of all steps that were recorded. */
+typedef struct trace_value_row {
+    uint64_t n_rows, n_nan, n_inf, n_zero;
+    double n_finite, sum, squares, min, max, peak; /* of finite elements; peak: the greatest magnitude */
+    int32_t channel;                               /* where that was; -1: nowhere */
+} trace_value_row;
+typedef struct trace_values {
+    trace_table keys;
+    trace_value_row *rows; /* one for each key, in the order of computing */
+    size_t n, cap;
+} trace_values;
+bool trace_values_sum(const qn_trace *t, trace_values *out); /* false: no memory */
+void trace_values_deinit(trace_values *v);
+void trace_values_print(const trace_values *v, int32_t top);
+void trace_values_json(FILE *out, const trace_values *v); /* ", "values": [..]" */
 
 /* ---- trace_stats.c ---- */
+/* What is neither times nor bytes. */
+typedef struct trace_looks {
+    trace_experts experts;
+    trace_values values;
+} trace_looks;
+bool trace_looks_sum(const qn_trace *t, trace_looks *out); /* false: no memory */
+void trace_looks_deinit(trace_looks *x);
 /* The whole of it, as JSON. */
-void trace_put_stats(FILE *out, qn_trace *t, const trace_sums *s, const trace_experts *experts);
+void trace_put_stats(FILE *out, qn_trace *t, const trace_sums *s, const trace_looks *looks);
 
 #endif

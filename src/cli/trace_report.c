@@ -222,8 +222,10 @@ int trace_report(const trace_options *o, const char *const *paths)
         n += status == CLI_OK;
     }
     r.n = n;
+    if (status == CLI_OK) status = trace_report_read_lens(&r.source[0], o->lens);
     if (status == CLI_OK) status = write_report(o, &r);
     for (int i = 0; i < n; i++) trace_sums_deinit(&r.source[i].sums);
     for (int i = 0; i < 2; i++) qn_trace_close(r.source[i].trace);
+    free(r.source[0].lens);
     return status == CLI_OK && damaged ? CLI_FAILED : status;
 }

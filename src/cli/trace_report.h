@@ -45,7 +45,11 @@ typedef struct trace_report_source {
     trace_sums sums;
     const char *path;
     bool damaged;
+    char *lens; /* what quern lens --json wrote, of n_lens bytes; NULL: none. Owned */
+    size_t n_lens;
 } trace_report_source;
+/* Reads it; NULL: there is none. CLI_OK, or a message. */
+int trace_report_read_lens(trace_report_source *s, const char *path);
 
 /* Parts, a row each: ROW(name, "what it is"). trace_part_NAME fills it; false after a message. A part that has nothing
  * to say is left out: the views that need it show "not measured". A part that needs what the recording may lack is one
@@ -56,6 +60,8 @@ typedef struct trace_report_source {
     ROW(steps,     "steps, their tokens, what they see, their accounts") \
     ROW(plans,     "compiled graphs, a row a node") \
     ROW(choices,   "experts that were chosen, a row a step and router") \
+    ROW(values,    "what rows of values were like, a row a step and node") \
+    ROW(lens,      "what quern lens said of the prompt") \
     ROW(usage,     "what the system counted") \
     ROW(faults,    "page faults that the kernel sampled") \
     ROW(pauses,    "times a thread lost its core to others") \

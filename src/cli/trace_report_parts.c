@@ -88,10 +88,10 @@ bool trace_part_overview(trace_report_source *s, trace_part *p)
     char *text = NULL;
     size_t n = 0;
     FILE *out = open_memstream(&text, &n);
-    trace_experts experts = {0};
-    bool ok = out && trace_experts_sum(s->trace, &experts);
-    if (ok) trace_put_stats(out, s->trace, &s->sums, &experts);
-    trace_experts_deinit(&experts);
+    trace_looks looks = {0};
+    bool ok = out && trace_looks_sum(s->trace, &looks);
+    if (ok) trace_put_stats(out, s->trace, &s->sums, &looks);
+    trace_looks_deinit(&looks);
     if (!out) return false;
     ok = ok && !ferror(out);
     ok = fclose(out) == 0 && ok;

@@ -10,7 +10,16 @@ static const char *const accounts[][2] = {
 #undef ROW
 };
 
+/* Of the threads' time that others may take before it is said that rates are theirs too. */
+#define BUSY 0.05
+
 static double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+/* Of the roofline: what it would take of what it took. */
+static double roof(const trace_row *r)
+{
+    const double x = share(r->limit_ns, r->ns);
+    return x < 1 ? x : 1;
+}
 static double rate(double amount, double ns) { return ns > 0 ? amount / ns : 0; }
 
 static double total_of(const trace_sums *s)
@@ -102,13 +111,13 @@ static void print_table(const char *title, const trace_table *t, double whole, i
         const trace_row *r = &t->rows[i];
         printf("%-36.64s %8llu %10.3f %6.2f %9.2f %9.2f %8.2f %8.2f %4.0f %% %3.0f %%\n", r->key,
                (unsigned long long)r->count, r->ns * 1e-6, 100 * share(r->ns, whole), (double)r->p50 * 1e-3,
-               (double)r->p99 * 1e-3, rate(r->bytes, r->ns), rate(r->ops, r->ns), 100 * share(r->limit_ns, r->ns),
+               (double)r->p99 * 1e-3, rate(r->bytes, r->ns), rate(r->ops, r->ns), 100 * roof(r),
                100 * share(r->wait_ns, r->ns));
     }
     if (t->n > (size_t)top) printf("and %zu more (--top)\n", t->n - (size_t)top);
 }
 
-static void print_text(qn_trace *t, const trace_sums *s, const trace_experts *experts, int32_t top)
+static void print_text(qn_trace *t, const trace_sums *s, const trace_looks *looks, int32_t top)
 {
     double whole = 0;
     for (int i = 0; i < QN_TRACE_PHASE_COUNT; i++) whole += s->step_ns[i];
@@ -118,11 +127,15 @@ static void print_text(qn_trace *t, const trace_sums *s, const trace_experts *ex
     print_counts(s);
     printf("\nroofline of this trace: %.2f GB/s, %.2f Gop/s (the best of its nodes); shares are of it\n", s->read_gb_s,
            s->gops);
+    if (s->info.sampled && s->account[TRACE_preempted] > BUSY * total_of(s))
+        printf("others had the cores for %.0f %% of the threads' time: on a quiet machine it is higher\n",
+               100 * share(s->account[TRACE_preempted], total_of(s)));
     print_table("operation", &s->ops, whole, top);
     print_table("layer", &s->layers, whole, top);
     print_table("node", &s->nodes, whole, top);
     trace_bytes_print(t, &s->info, top);
-    trace_experts_print(experts);
+    trace_experts_print(&looks->experts);
+    trace_values_print(&looks->values, top);
     if (s->lost_nodes)
         printf("\n%llu events belong to steps whose record was lost\n", (unsigned long long)s->lost_nodes);
 }
@@ -141,12 +154,12 @@ static void json_table(FILE *out, const char *name, const trace_table *t)
             ", \"count\": %llu, \"ns\": %.0f, \"wait_ns\": %.0f, \"p50_ns\": %lld, \"p99_ns\": %lld, \"max_ns\": %lld, "
             "\"bytes\": %.0f, \"weight_bytes\": %.0f, \"ops\": %.0f, \"roofline\": %.4f}",
             (unsigned long long)r->count, r->ns, r->wait_ns, (long long)r->p50, (long long)r->p99, (long long)r->worst,
-            r->bytes, r->weight_bytes, r->ops, share(r->limit_ns, r->ns));
+            r->bytes, r->weight_bytes, r->ops, roof(r));
     }
     fprintf(out, "]");
 }
 
-void trace_put_stats(FILE *out, qn_trace *t, const trace_sums *s, const trace_experts *experts)
+void trace_put_stats(FILE *out, qn_trace *t, const trace_sums *s, const trace_looks *looks)
 {
     fprintf(out, "{\"notes\": {");
     for (int i = 0; i < s->info.n_notes; i++) {
@@ -193,8 +206,23 @@ void trace_put_stats(FILE *out, qn_trace *t, const trace_sums *s, const trace_ex
     json_table(out, "layers", &s->layers);
     json_table(out, "nodes", &s->nodes);
     trace_bytes_json(out, t, &s->info);
-    trace_experts_json(out, experts);
+    trace_experts_json(out, &looks->experts);
+    trace_values_json(out, &looks->values);
     fprintf(out, "}\n");
+}
+
+bool trace_looks_sum(const qn_trace *t, trace_looks *out)
+{
+    *out = (trace_looks){0};
+    const bool ok = trace_experts_sum(t, &out->experts) && trace_values_sum(t, &out->values);
+    if (!ok) trace_looks_deinit(out);
+    return ok;
+}
+
+void trace_looks_deinit(trace_looks *x)
+{
+    trace_experts_deinit(&x->experts);
+    trace_values_deinit(&x->values);
 }
 
 int trace_stats(const trace_options *o, const char *const *files)
@@ -203,17 +231,17 @@ int trace_stats(const trace_options *o, const char *const *files)
     trace_sums s;
     bool damaged = false;
     int status = trace_open(files[0], &t, &damaged);
-    trace_experts experts = {0};
+    trace_looks looks = {0};
     if (status == CLI_OK) status = trace_sum(t, false, &s);
     if (status == CLI_OK) {
-        if (!trace_experts_sum(t, &experts))
-            status = cli_no_memory("out of memory for the experts of the trace");
+        if (!trace_looks_sum(t, &looks))
+            status = cli_no_memory("out of memory for the experts and values of the trace");
         else if (o->json)
-            trace_put_stats(stdout, t, &s, &experts);
+            trace_put_stats(stdout, t, &s, &looks);
         else
-            print_text(t, &s, &experts, o->top);
+            print_text(t, &s, &looks, o->top);
         trace_sums_deinit(&s);
-        trace_experts_deinit(&experts);
+        trace_looks_deinit(&looks);
         if (status == CLI_OK) status = cli_finish_output();
     }
     qn_trace_close(t);

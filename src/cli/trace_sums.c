@@ -3,7 +3,8 @@
  *
  * A node takes the time that thread 0 spends on it, waiting included; what it must touch and compute comes from its
  * plan. The roofline is the trace's own: the most bytes and operations in a second that any node with enough of them
- * came to, so shares are of what this machine did in this run. */
+ * came to, so shares are of what this machine did in this run. What lies in the processor's caches is read faster than
+ * that: its share is all of it. */
 #include "cli/trace.h"
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static bool grow_index(trace_table *t)
     return true;
 }
 
-trace_row *trace_row_find(trace_table *t, const char *key)
+trace_row *trace_row_find(const trace_table *t, const char *key)
 {
     if (t->index_cap == 0) return NULL;
     for (size_t at = hash_of(key) % t->index_cap; t->index[at]; at = (at + 1) % t->index_cap)
@@ -41,7 +42,7 @@ trace_row *trace_row_find(trace_table *t, const char *key)
     return NULL;
 }
 
-static trace_row *row_of(trace_table *t, const char *key)
+trace_row *trace_row_of(trace_table *t, const char *key)
 {
     trace_row *row = trace_row_find(t, key);
     if (row) return row;
@@ -108,7 +109,7 @@ static void settle(trace_table *t)
     }
 }
 
-static void deinit(trace_table *t)
+void trace_table_deinit(trace_table *t)
 {
     for (size_t i = 0; i < t->n; i++) free(t->rows[i].each);
     free(t->rows);
@@ -117,9 +118,9 @@ static void deinit(trace_table *t)
 
 void trace_sums_deinit(trace_sums *s)
 {
-    deinit(&s->ops);
-    deinit(&s->layers);
-    deinit(&s->nodes);
+    trace_table_deinit(&s->ops);
+    trace_table_deinit(&s->layers);
+    trace_table_deinit(&s->nodes);
     free(s->step_account);
 }
 
@@ -130,14 +131,14 @@ static double bytes_of(const qn_trace_cost *c) { return c->weight_bytes + c->cac
 typedef struct adding {
     trace_sums *s;
     trace_losses losses;
-    int64_t *counted_ns; /* [info.n_lanes] what was lost up to here has been counted */
-    trace_table peaks;   /* a row a node of a plan */
+    int64_t *counted_ns;       /* [info.n_lanes] what was lost up to here has been counted */
+    trace_table peaks, others; /* a row a node of a plan: of thread 0, and of those that help it */
     bool failed;
 } adding;
 
 static bool add_row(trace_table *t, const char *key, const qn_trace_event *e, const qn_trace_cost *c, double limit_ns)
 {
-    trace_row *row = row_of(t, key);
+    trace_row *row = trace_row_of(t, key);
     if (!row || !add_time(row, e->ns)) return false;
     row->ns += (double)e->ns;
     row->wait_ns += (double)e->wait_ns;
@@ -153,10 +154,10 @@ static bool note_rate(void *ctx, const qn_trace_event *e)
     adding *a = ctx;
     char key[64];
     if (e->lane->member + 1 > a->s->n_members) a->s->n_members = e->lane->member + 1;
-    if (!e->node || e->kind != QN_TRACE_node || e->lane->member != 0 || e->ns <= 0) return true;
+    if (!e->node || e->kind != QN_TRACE_node || e->ns <= 0) return true;
     const qn_trace_cost c = qn_trace_cost_of(e->node, e->step);
     snprintf(key, sizeof key, "%u %d", e->step->plan->id, e->node->id);
-    a->failed = !add_row(&a->peaks, key, e, &c, 0);
+    a->failed = !add_row(e->lane->member == 0 ? &a->peaks : &a->others, key, e, &c, 0);
     return !a->failed;
 }
 
@@ -166,14 +167,24 @@ static const double enough_bytes[] = {4 << 20, 256 << 10, 16 << 10, 1};
 static const double enough_ops[] = {1e7, 1e6, 1e5, 1};
 enum { TIERS = CLI_N(enough_bytes) };
 
-/* The best of the nodes' medians: a single time may be one in which others did the work. */
+/* What a node takes: the median, by the clock of the thread that had more to do. Where others have the cores too, a
+ * thread that comes late finds the work done, and its own time is next to nothing. */
+static double usual_ns(const adding *a, const trace_row *r)
+{
+    const trace_row *other = trace_row_find(&a->others, r->key);
+    const int64_t ns = other && other->p50 > r->p50 ? other->p50 : r->p50;
+    return ns > 0 ? (double)ns : 1;
+}
+
+/* The best of the nodes. */
 static void find_peaks(adding *a)
 {
     double read[TIERS] = {0}, compute[TIERS] = {0};
     settle(&a->peaks);
+    settle(&a->others);
     for (size_t k = 0; k < a->peaks.n; k++) {
         const trace_row *r = &a->peaks.rows[k];
-        const double n = (double)r->count, ns = (double)(r->p50 > 0 ? r->p50 : 1);
+        const double n = (double)r->count, ns = usual_ns(a, r);
         for (int i = 0; i < TIERS; i++) {
             if (r->weight_bytes / n >= enough_bytes[i] && r->bytes / n / ns > read[i]) read[i] = r->bytes / n / ns;
             if (r->ops / n >= enough_ops[i] && r->ops / n / ns > compute[i]) compute[i] = r->ops / n / ns;
@@ -351,7 +362,8 @@ int trace_sum(qn_trace *t, bool by_step, trace_sums *out)
     if (by_step) out->step_account = calloc((size_t)out->info.n_steps + 1, sizeof *out->step_account);
     a.failed = (by_step && !out->step_account) || !start_losses(&a);
     const qn_status status = a.failed ? QN_OK : sum_events(t, &a, &err);
-    deinit(&a.peaks);
+    trace_table_deinit(&a.peaks);
+    trace_table_deinit(&a.others);
     trace_losses_deinit(&a.losses);
     free(a.counted_ns);
     if (status == QN_OK && !a.failed) return CLI_OK;

@@ -71,7 +71,7 @@ void cli_value_words(const cli_value *value, const char *between, char *buf, siz
 
 bool cli_value_check(const cli_value *value, const char *text)
 {
-    char words[1024];
+    char words[CLI_WORDS_SIZE];
     if (!value || value->kind != CLI_VALUE_words) return true;
     cli_value_words(value, " ", words, sizeof(words));
     const char end[] = {value->separator, '\0'};

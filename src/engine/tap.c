@@ -459,6 +459,15 @@ bool qn__taps_run(void *ctx, const qn_node *node)
     return true;
 }
 
+qn_status qn__taps_stepped(qn_taps *t, qn_status status, qn_error *err)
+{
+    for (qn_tap *tap = t ? t->first : NULL; tap; tap = tap->next) {
+        const qn_status one = tap->type->stepped ? tap->type->stepped(tap, status == QN_OK ? err : NULL) : QN_OK;
+        if (status == QN_OK) status = one;
+    }
+    return status;
+}
+
 qn_status qn__taps_why(const qn_taps *t, qn_status status, qn_error *err)
 {
     if (!t || t->error.status == QN_OK) return status;

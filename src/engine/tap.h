@@ -44,8 +44,9 @@ typedef struct qn_tap_type {
      */
     qn_status (*match)(qn_tap *tap, qn_tap_slot *slot, const qn_graph *graph, const qn_node *node, qn_error *err);
     qn_status (*run)(qn_tap_slot *slot, qn_tap_value *value, qn_error *err);
-    qn_status (*end)(qn_tap *tap, qn_error *err); /* writes what is left */
-    void (*close)(qn_tap *tap);                   /* files; after end or instead */
+    qn_status (*stepped)(qn_tap *tap, qn_error *err); /* a run is over, or was stopped */
+    qn_status (*end)(qn_tap *tap, qn_error *err);     /* writes what is left */
+    void (*close)(qn_tap *tap);                       /* files; after end or instead */
     void (*report)(const qn_tap *tap, qn_str *out);
 } qn_tap_type;
 #define QN_TAP_ACTION(name, arg, text) extern const qn_tap_type qn__tap_##name;
@@ -92,6 +93,8 @@ struct qn_taps {
 qn_status qn__taps_ready(qn_taps *t, qn_exec *e, const qn_batch_item *items, int32_t n, int32_t n_outputs,
                          qn_error *err);
 bool qn__taps_run(void *ctx, const qn_node *node);
+/* After a run, whatever came of it. */
+qn_status qn__taps_stepped(qn_taps *t, qn_status status, qn_error *err);
 qn_status qn__taps_why(const qn_taps *t, qn_status status, qn_error *err);
 void qn__taps_destroy(qn_taps *t);
 /* Takes those of qn_session_tap_fn with this context away; others stay. */

@@ -5,17 +5,26 @@
 #include "base/grow.h"
 #include "engine/tap.h"
 #include "format/npy.h"
+#include <string.h>
 
-enum { MOST_OPEN = 200 }; /* files at once; of more than that each is opened for each write */
+enum {
+    MOST_OPEN = 200,     /* files at once; of more than that each is opened for each write */
+    ROOM = 1 << 18,      /* bytes of rows that wait for the end of their step */
+    MOST_LATER = 1 << 13 /* of one value: what is larger takes longer than the system call between two nodes */
+};
 
 typedef struct grown {
     const char *path;
     qn_dtype dtype;
     qn_shape shape; /* the first number grows */
     size_t header;  /* bytes */
+    char *text;     /* the header; for this shape */
     int64_t row_bytes;
     int fd; /* -1: not kept open, or not begun */
     bool begun;
+    struct grown *later; /* the next whose rows wait */
+    const char *rows;    /* that wait */
+    int64_t n_rows;
 } grown;
 
 typedef struct saved {
@@ -23,6 +32,9 @@ typedef struct saved {
     int n_open;
     grown rows[QN_ROWS_KINDS];
     uint64_t step[QN_ROWS_KINDS]; /* whose rows are listed */
+    char *room;                   /* [ROOM] */
+    size_t used;
+    grown *first, *last; /* whose rows wait */
 } saved;
 
 static qn_status begin(qn_tap *tap, grown *g, const char *name, qn_dtype dtype, const qn_shape *row, qn_error *err)
@@ -38,6 +50,9 @@ static qn_status begin(qn_tap *tap, grown *g, const char *name, qn_dtype dtype, 
                  .fd = -1};
     if (!g->path || !qn__npy_header(&s->header, dtype, &most, 0)) return QN_FAIL_NOMEM(err, 256);
     g->header = s->header.len;
+    g->text = qn__arena_alloc(&tap->taps->arena, g->header);
+    if (!g->text) return QN_FAIL_NOMEM(err, g->header);
+    memcpy(g->text, s->header.data, g->header);
     g->shape.dim[0] = 0;
     g->row_bytes = qn_shape_numel(row) * 4; /* F32 or I32 */
     return QN_OK;
@@ -57,23 +72,62 @@ static qn_status open_file(saved *s, grown *g, int *fd, qn_error *err)
     return QN_OK;
 }
 
+/* Making the header anew takes longer than writing it: only its number of rows is another. */
+static bool set_rows(saved *s, grown *g, int64_t n)
+{
+    qn_shape shape = g->shape;
+    if (qn__npy_set_rows(g->text, n)) return true;
+    shape.dim[0] = n;
+    if (!qn__npy_header(&s->header, g->dtype, &shape, g->header)) return false;
+    memcpy(g->text, s->header.data, g->header);
+    return true;
+}
+
 /* Rows first: a header never counts what is not there. */
 static qn_status append(saved *s, grown *g, const void *rows, int64_t n, qn_error *err)
 {
     int fd;
     QN_TRY(open_file(s, g, &fd, err));
     const uint64_t at = g->header + (uint64_t)(g->shape.dim[0] * g->row_bytes);
-    qn_status status = qn__grow_write(fd, g->path, at, rows, (size_t)(n * g->row_bytes), err);
-    qn_shape shape = g->shape;
-    shape.dim[0] += n;
-    if (status == QN_OK && !qn__npy_header(&s->header, g->dtype, &shape, g->header)) status = QN_FAIL_NOMEM(err, 256);
-    if (status == QN_OK) status = qn__grow_write(fd, g->path, 0, s->header.data, s->header.len, err);
-    if (status == QN_OK) g->shape = shape;
+    qn_status status = set_rows(s, g, g->shape.dim[0] + n) ? QN_OK : QN_FAIL_NOMEM(err, 256);
+    const qn_grow_part parts[] = {{at, rows, (size_t)(n * g->row_bytes)}, {0, g->text, g->header}};
+    if (status == QN_OK) status = qn__grow_write(fd, g->path, parts, 2, err);
+    if (status == QN_OK) g->shape.dim[0] += n;
     if (g->fd < 0) {
         const qn_status closed = qn__grow_close(fd, g->path, status == QN_OK ? err : NULL);
         if (status == QN_OK) status = closed;
     }
     return status;
+}
+
+static qn_status step_saved(qn_tap *tap, qn_error *err)
+{
+    saved *s = tap->state;
+    qn_status status = QN_OK;
+    for (grown *g = s->first, *next; g; g = next) {
+        next = g->later;
+        if (status == QN_OK) status = append(s, g, g->rows, g->n_rows, err);
+        g->n_rows = 0;
+        g->later = NULL;
+    }
+    s->first = s->last = NULL;
+    s->used = 0;
+    return status;
+}
+
+/* System calls one after the other take two thirds of what they take between nodes, and other threads wait for none. */
+static qn_status save(qn_tap *tap, grown *g, const void *rows, int64_t n, qn_error *err)
+{
+    saved *s = tap->state;
+    const size_t bytes = (size_t)(n * g->row_bytes);
+    if (g->n_rows > 0) QN_TRY(step_saved(tap, err));
+    if (bytes > MOST_LATER || bytes > ROOM - s->used) return append(s, g, rows, n, err);
+    g->rows = memcpy(s->room + s->used, rows, bytes);
+    g->n_rows = n;
+    s->used += bytes;
+    *(s->last ? &s->last->later : &s->first) = g;
+    s->last = g;
+    return QN_OK;
 }
 
 static qn_status open_save(qn_tap *tap, qn_error *err)
@@ -84,6 +138,8 @@ static qn_status open_save(qn_tap *tap, qn_error *err)
     if (!s) return QN_FAIL_NOMEM(err, sizeof *s);
     const qn_shape three = qn_shape_of(3);
     for (int k = 0; k < QN_ROWS_KINDS; k++) s->rows[k].fd = -1;
+    s->room = qn__arena_alloc(&tap->taps->arena, ROOM);
+    if (!s->room) return QN_FAIL_NOMEM(err, ROOM);
     for (int k = 0; k < QN_ROWS_KINDS; k++)
         if (names[k]) QN_TRY(begin(tap, &s->rows[k], names[k], QN_DTYPE_I32, &three, err));
     return qn__folder_make(tap->arg, err);
@@ -106,9 +162,9 @@ static qn_status run_save(qn_tap_slot *slot, qn_tap_value *v, qn_error *err)
     _Static_assert(sizeof(qn_tap_row) == 3 * sizeof(int32_t), "rows are written as they are");
     if (kind != QN_ROWS_none && s->step[kind] != tap->taps->step) {
         s->step[kind] = tap->taps->step;
-        QN_TRY(append(s, &s->rows[kind], v->rows, v->n_rows, err));
+        QN_TRY(save(tap, &s->rows[kind], v->rows, v->n_rows, err));
     }
-    return append(s, slot->state, v->data, v->n_rows, err);
+    return save(tap, slot->state, v->data, v->n_rows, err);
 }
 
 static qn_status close_file(grown *g, qn_error *err)
@@ -141,5 +197,9 @@ static void close_save(qn_tap *tap)
     if (s) qn__str_deinit(&s->header);
 }
 
-const qn_tap_type qn__tap_save = {
-    .open = open_save, .match = match_save, .run = run_save, .end = end_save, .close = close_save};
+const qn_tap_type qn__tap_save = {.open = open_save,
+                                  .match = match_save,
+                                  .run = run_save,
+                                  .stepped = step_saved,
+                                  .end = end_save,
+                                  .close = close_save};

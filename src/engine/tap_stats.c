@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/engine/tap_stats.c -- stats, hash, trace and check: what values are like. */
+/* src/engine/tap_stats.c -- stats, hash, trace, record and check: what values are like. */
 #include "engine/tap.h"
 
 #include <math.h>
@@ -197,6 +197,59 @@ static qn_status run_trace(qn_tap_slot *slot, qn_tap_value *v, qn_error *err)
 }
 
 const qn_tap_type qn__tap_trace = {.run = run_trace};
+
+/* ---- record ---- */
+
+static qn_trace_value look_at(const float *x, int64_t n)
+{
+    qn_trace_value v = {.min = NAN, .max = NAN, .mean = NAN, .rms = NAN, .channel = -1};
+    double min = (double)INFINITY, max = -(double)INFINITY, sum = 0, squares = 0, most = -1;
+    int64_t n_finite = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double a = (double)x[i];
+        if (!isfinite(a)) {
+            v.n_nan += isnan(a) != 0;
+            continue;
+        }
+        n_finite++;
+        if (a < min) min = a;
+        if (a > max) max = a;
+        sum += a;
+        squares += a * a;
+        v.n_zero += a == 0;
+        if (fabs(a) > most) {
+            most = fabs(a);
+            v.channel = (int32_t)i;
+        }
+    }
+    v.n_inf = (uint32_t)(n - n_finite) - v.n_nan;
+    if (n_finite == 0) return v;
+    v.min = (float)min;
+    v.max = (float)max;
+    v.mean = (float)(sum / (double)n_finite);
+    v.rms = (float)sqrt(squares / (double)n_finite);
+    return v;
+}
+
+/* Of a value without rows one of the whole. */
+static qn_status run_record(qn_tap_slot *slot, qn_tap_value *v, qn_error *err)
+{
+    enum { PART = 32 };
+    qn_trace_value rows[PART];
+    int32_t n = 0;
+    const qn_taps *t = slot->tap->taps;
+    (void)err;
+    for (int64_t r = 0; r < v->n_rows; r++) {
+        rows[n] = look_at(v->data + r * v->row_size, v->row_size);
+        rows[n++].item = v->rows ? t->picked_items[r] : -1;
+        if (n < PART && r + 1 < v->n_rows) continue;
+        qn__exec_record_values(t->session->running, t->at, rows, n, v->row_size);
+        n = 0;
+    }
+    return QN_OK;
+}
+
+const qn_tap_type qn__tap_record = {.run = run_record};
 
 /* ---- check ---- */
 

@@ -28,6 +28,8 @@ void qn__npy_label(const char *path, char label[QN_NPY_LABEL]);
 /* A header into *out, which is emptied first; at least so many bytes long, so that it can be written anew for more
  * rows. false: no memory. The dtype is one that qn__npy_kind knows. */
 bool qn__npy_header(qn_str *out, qn_dtype dtype, const qn_shape *shape, size_t least);
+/* Puts another first dimension into such a header; false, and nothing is changed, where it has more or fewer digits. */
+bool qn__npy_set_rows(char *header, int64_t rows);
 /* What a descr says of a dtype after the byte order ("f4"), or NULL for one that .npy files have no letters for. */
 const char *qn__npy_kind(qn_dtype dtype);
 #define QN_NPY_KINDS "f2, f4, f8, i1, i2, i4, i8, u1, b1 or V2 (BF16)"

@@ -43,6 +43,19 @@ static bool make_header(qn_str *s, const char *kind, const qn_shape *shape, size
     return true;
 }
 
+/* What stands before the shape is as long for every kind. */
+bool qn__npy_set_rows(char *header, int64_t rows)
+{
+    static const char before[] = "\x93NUMPY\x01\x00\x00\x00{'descr': '<f4', 'fortran_order': False, 'shape': (";
+    char *at = header + sizeof before - 1, digits[20];
+    size_t there = 0, n = 0;
+    while (at[there] >= '0' && at[there] <= '9') there++;
+    for (int64_t left = rows; n == 0 || left > 0; left /= 10) digits[n++] = (char)('0' + left % 10);
+    if (n != there) return false;
+    for (size_t i = 0; i < n; i++) at[i] = digits[n - 1 - i];
+    return true;
+}
+
 bool qn__npy_header(qn_str *out, qn_dtype dtype, const qn_shape *shape, size_t least)
 {
     qn__str_clear(out);

@@ -10,11 +10,12 @@
 
 #define ROOM      ((size_t)1 << 17) /* of rows */
 #define FULL      (ROOM / 2)
-#define MAX_UNITS 4096               /* stretches that a file is looked at by */
-#define SLICE     ((size_t)32 << 20) /* bytes that are looked at while nobody may unmap the file */
-#define SWEEP_NS  INT64_C(100000000) /* between two sweeps, at least */
-#define LOOK_NS   INT64_C(10000000)  /* of a sweep at a time, so that rings are emptied between */
-#define LAST_NS   INT64_C(50000000)  /* of the last */
+#define MAX_UNITS 4096                /* stretches that a file is looked at by */
+#define SLICE     ((size_t)32 << 20)  /* bytes that are looked at while nobody may unmap the file */
+#define SWEEP_NS  INT64_C(100000000)  /* between two sweeps, at least, while the process reads from disk */
+#define REST_NS   INT64_C(2000000000) /* while it doesn't: others read, and the kernel drops. 668 MB take 3 ms */
+#define LOOK_NS   INT64_C(10000000)   /* of a sweep at a time, so that rings are emptied between */
+#define LAST_NS   INT64_C(50000000)   /* of the last */
 
 struct qn_trace_followed {
     qn_trace_mapped map;
@@ -27,9 +28,13 @@ struct qn_trace_followed {
 /* ---- faults and lost cores ---- */
 
 /* Whether a thread may be sampled at all, tried out on this one. */
-static void say_how(qn_trace_bytes *b)
+static void say_how(qn_trace_bytes *b, bool samples)
 {
     qn_samples s;
+    if (!samples) {
+        snprintf(b->how, sizeof b->how, "not sampled: nobody asked for it; counts of getrusage and /proc/self/io");
+        return;
+    }
     const int e = qn__samples_open(&s);
     qn__samples_close(&s);
     if (e == 0) {
@@ -44,10 +49,10 @@ static void say_how(qn_trace_bytes *b)
              n > 0 ? ", perf_event_paranoid is " : "", level);
 }
 
-bool qn__trace_bytes_init(qn_trace_bytes *b)
+bool qn__trace_bytes_init(qn_trace_bytes *b, bool samples)
 {
     *b = (qn_trace_bytes){.looked_ns = qn__now_ns()};
-    say_how(b);
+    say_how(b, samples);
     return qn__str_reserve(&b->samples, ROOM) && qn__str_reserve(&b->residency, ROOM) &&
            qn__str_reserve(&b->incomplete, 512);
 }
@@ -236,16 +241,18 @@ static void sweep(qn_trace_bytes *b, int64_t until)
 void qn__trace_bytes_look(qn_trace_bytes *b, bool active, bool last)
 {
     qn_trace_mapped m;
-    const int64_t now = qn__now_ns();
+    const int64_t now = qn__now_ns(), has_read = qn__trace_read_bytes();
+    const int64_t rest = has_read < 0 || has_read != b->swept_read ? SWEEP_NS : REST_NS;
     b->allowance_ns += (now - b->looked_ns) / 100;
     if (b->allowance_ns > LOOK_NS) b->allowance_ns = LOOK_NS;
     b->looked_ns = now;
     for (; qn__trace_map_next(b->last_id, &m); b->last_id = m.id) follow(b, &m);
     const bool fresh = !all_looked_at(b), may = b->allowance_ns > 0, idle = b->at_file == b->n_files;
-    if (last || (idle && (fresh || (active && may && now - b->swept_ns >= SWEEP_NS)))) {
+    if (last || (idle && (fresh || (active && may && now - b->swept_ns >= rest)))) {
         for (size_t i = 0; i < b->n_files; i++) b->files[i].at = 0;
         b->at_file = 0;
         b->swept_ns = now;
+        b->swept_read = has_read;
     }
     if (b->at_file == b->n_files || !(fresh || may || last)) return;
     sweep(b, now + (last ? LAST_NS : LOOK_NS));

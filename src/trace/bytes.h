@@ -22,9 +22,10 @@ typedef struct qn_trace_bytes {
     size_t at_file;       /* where the sweep stands; n_files: none is under way */
     int64_t allowance_ns; /* 1 % of the time so far, less what sweeps took */
     int64_t looked_ns, swept_ns;
+    int64_t swept_read; /* read_bytes of the process at the last sweep */
 } qn_trace_bytes;
 
-bool qn__trace_bytes_init(qn_trace_bytes *b);
+bool qn__trace_bytes_init(qn_trace_bytes *b, bool samples); /* samples: faults are asked for */
 void qn__trace_bytes_deinit(qn_trace_bytes *b);
 /* Takes the ring's samples. */
 void qn__trace_bytes_sample(qn_trace_bytes *b, qn_trace_ring *r);

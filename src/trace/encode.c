@@ -21,6 +21,7 @@ bool qn__trace_encoder_init(qn_trace_encoder *e)
     ok = qn__str_reserve(&e->gates, 1 << 12) && ok;
     ok = qn__str_reserve(&e->hashes, 1 << 12) && ok;
     ok = qn__str_reserve(&e->counts, 1 << 15) && ok;
+    ok = qn__str_reserve(&e->values, 1 << 12) && ok;
     ok = qn__str_reserve(&e->scratch, 1 << 16) && ok;
     return qn__str_reserve(&e->raw, QN_TRACE_MAX_ROWS * 28 + 64) && ok;
 }
@@ -34,31 +35,51 @@ void qn__trace_encoder_deinit(qn_trace_encoder *e)
     qn__str_deinit(&e->gates);
     qn__str_deinit(&e->hashes);
     qn__str_deinit(&e->counts);
+    qn__str_deinit(&e->values);
     qn__str_deinit(&e->scratch);
     qn__str_deinit(&e->raw);
 }
 
-static void put(qn_trace_encoder *e, int column, uint64_t x)
-{
-    uint8_t *at = e->column[column] + e->used[column];
-    size_t n = 0;
-    for (; x > 127; x >>= 7) at[n++] = (uint8_t)(x | 128);
-    at[n++] = (uint8_t)x;
-    e->used[column] += n;
-}
-
 static uint64_t zigzag(int64_t x) { return (uint64_t)x << 1 ^ (x < 0 ? UINT64_MAX : 0); }
 
-static void event(qn_trace_encoder *e, const qn_trace_slot *s)
+/* The columns while a ring is read: no store of a byte can be one to these. */
+typedef struct columns {
+    uint8_t *kind, *id, *gap, *duration, *waiting; /* where the next row goes */
+    int64_t last_id;
+    uint64_t last_end;
+} columns;
+
+static uint8_t *put(uint8_t *at, uint64_t x)
 {
-    e->column[KIND][e->used[KIND]++] = (uint8_t)s->kind;
-    put(e, ID, zigzag((int64_t)s->id - e->last_id));
-    put(e, GAP, zigzag((int64_t)(s->begin - e->last_end)));
-    put(e, DURATION, s->duration);
-    put(e, WAITING, s->waiting);
-    e->last_id = (int32_t)s->id;
-    e->last_end = s->begin + s->duration;
-    e->n_events++;
+    for (; x > 127; x >>= 7) *at++ = (uint8_t)(x | 128);
+    *at++ = (uint8_t)x;
+    return at;
+}
+
+static columns put_event(columns c, const qn_trace_slot *s)
+{
+    *c.kind++ = (uint8_t)s->kind;
+    c.id = put(c.id, zigzag((int64_t)s->id - c.last_id));
+    c.gap = put(c.gap, zigzag((int64_t)(s->begin - c.last_end)));
+    c.duration = put(c.duration, s->duration);
+    c.waiting = put(c.waiting, s->waiting);
+    c.last_id = (int64_t)s->id;
+    c.last_end = s->begin + s->duration;
+    return c;
+}
+
+/* A block is empty when it is begun. */
+static columns first_row(const qn_trace_encoder *e)
+{
+    return (columns){e->column[KIND], e->column[ID], e->column[GAP], e->column[DURATION], e->column[WAITING], 0,
+                     e->base_end};
+}
+
+static void rows_put(qn_trace_encoder *e, const columns *c)
+{
+    const uint8_t *const at[QN_TRACE_COLUMNS] = {c->kind, c->id, c->gap, c->duration, c->waiting};
+    for (int i = 0; i < QN_TRACE_COLUMNS; i++) e->used[i] = (size_t)(at[i] - e->column[i]);
+    e->n_events = (uint32_t)e->used[KIND];
 }
 
 /* ---- slow steps ---- */
@@ -194,6 +215,31 @@ static void hashes_record(qn_trace_encoder *e, const qn_trace_slot *slot)
     e->n_hashes++;
 }
 
+/* The numbers of a row as they stand: four F32, four of 32 bits. */
+static void values_record(qn_trace_encoder *e, const qn_trace_slot *slot)
+{
+    qn_trace_values_head h;
+    memcpy(&h, e->scratch.data, sizeof h);
+    const char *rows = e->scratch.data + sizeof h;
+    qn_str *s = &e->values;
+    int32_t last = 0;
+    qn__put_varint(s, slot->waiting);
+    qn__put_varint(s, (uint64_t)h.node);
+    qn__put_varint(s, h.size);
+    qn__put_varint(s, (uint64_t)h.n);
+    for (int32_t i = 0; i < h.n; i++) {
+        qn_trace_value v;
+        memcpy(&v, rows + (size_t)i * sizeof v, sizeof v);
+        const float sums[] = {v.min, v.max, v.mean, v.rms};
+        const uint32_t counts[] = {v.n_nan, v.n_inf, v.n_zero, (uint32_t)v.channel};
+        qn__put_signed(s, (int64_t)v.item - last);
+        qn__str_append(s, sums, sizeof sums);
+        qn__str_append(s, counts, sizeof counts);
+        last = v.item;
+    }
+    e->n_values++;
+}
+
 static void counts_record(qn_trace_encoder *e, const qn_trace_slot *slot)
 {
     qn_trace_counts c;
@@ -216,16 +262,17 @@ static void take_record(qn_trace_encoder *e, const qn_trace_slot *slot, uint64_t
     if (slot->id == QN_TRACE_RECORD_gates) gates_record(e, step);
     if (slot->id == QN_TRACE_RECORD_hashes) hashes_record(e, slot);
     if (slot->id == QN_TRACE_RECORD_counts) counts_record(e, slot);
+    if (slot->id == QN_TRACE_RECORD_values) values_record(e, slot);
 }
 
 void qn__trace_encode(qn_trace_encoder *e, qn_trace_ring *r, uint64_t limit)
 {
     uint64_t at = atomic_load_explicit(&r->tail, memory_order_relaxed);
-    e->base_end = e->last_end = at == limit ? 0 : r->slots[at & r->mask].begin;
+    e->base_end = at == limit ? 0 : r->slots[at & r->mask].begin;
     e->base_step = r->run;
     e->base_member = r->member;
-    e->last_id = 0;
-    while (at < limit && e->n_events < QN_TRACE_MAX_ROWS) {
+    columns c = first_row(e);
+    while (at < limit && c.kind < e->column[KIND] + QN_TRACE_MAX_ROWS) {
         const qn_trace_slot *slot = &r->slots[at & r->mask];
         if (slot->kind == QN_TRACE_SLOT_record) {
             const size_t bytes = slot->duration;
@@ -234,7 +281,7 @@ void qn__trace_encode(qn_trace_encoder *e, qn_trace_ring *r, uint64_t limit)
             at += 1 + (bytes + sizeof *slot - 1) / sizeof *slot;
             continue;
         }
-        event(e, slot);
+        c = put_event(c, slot);
         if (slot->kind == QN_TRACE_run) {
             r->run = slot->waiting;
             r->member = (int32_t)slot->id;
@@ -243,10 +290,11 @@ void qn__trace_encode(qn_trace_encoder *e, qn_trace_ring *r, uint64_t limit)
         }
         at++;
     }
+    rows_put(e, &c);
     atomic_store_explicit(&r->tail, at, memory_order_release);
 }
 
-bool qn__trace_encode_events(qn_trace_encoder *e)
+bool qn__trace_encode_events(qn_trace_encoder *e, size_t *n_alike)
 {
     qn__str_clear(&e->raw);
     qn__put_varint(&e->raw, e->base_end);
@@ -255,6 +303,7 @@ bool qn__trace_encode_events(qn_trace_encoder *e)
     for (int i = 0; i < QN_TRACE_COLUMNS; i++) {
         qn__put_varint(&e->raw, e->used[i]);
         qn__str_append(&e->raw, e->column[i], e->used[i]);
+        if (i == ID) *n_alike = e->raw.len;
     }
     return !e->raw.failed;
 }
@@ -262,11 +311,12 @@ bool qn__trace_encode_events(qn_trace_encoder *e)
 void qn__trace_encoder_clear(qn_trace_encoder *e)
 {
     memset(e->used, 0, sizeof e->used);
-    e->n_events = e->n_steps = e->n_marks = e->n_choices = e->n_gates = e->n_hashes = e->n_counts = 0;
+    e->n_events = e->n_steps = e->n_marks = e->n_choices = e->n_gates = e->n_hashes = e->n_counts = e->n_values = 0;
     qn__str_clear(&e->choices);
     qn__str_clear(&e->gates);
     qn__str_clear(&e->hashes);
     qn__str_clear(&e->counts);
+    qn__str_clear(&e->values);
     qn__str_clear(&e->steps);
     qn__str_clear(&e->marks);
 }

@@ -32,6 +32,7 @@ typedef enum qn_trace_block_kind {
     QN_TRACE_BLOCK_samples,
     QN_TRACE_BLOCK_residency,
     QN_TRACE_BLOCK_counts,
+    QN_TRACE_BLOCK_values,
     QN_TRACE_BLOCK_KINDS
 } qn_trace_block_kind;
 
@@ -60,8 +61,10 @@ enum { QN_TRACE_ROW_minor, QN_TRACE_ROW_major, QN_TRACE_ROW_preempted, QN_TRACE_
 typedef struct qn_trace_packer qn_trace_packer;
 qn_status qn__trace_packer_create(qn_trace_packer **out, qn_error *err);
 void qn__trace_packer_destroy(qn_trace_packer *p);
-/* The block's header and payload, appended to `out`. False: no memory. */
-bool qn__trace_pack(qn_trace_packer *p, qn_trace_block *block, const void *raw, size_t bytes, qn_str *out);
+/* The block's header and payload, appended to `out`. Of the payload the first bytes alone are made smaller, which takes
+ * a fifth of the time where the others are times; n_first of `bytes`: all are. False: no memory. */
+bool qn__trace_pack(qn_trace_packer *p, qn_trace_block *block, const void *raw, size_t bytes, size_t n_first,
+                    qn_str *out);
 void qn__trace_pack_file_header(qn_str *out);
 
 /* ---- unpack.c ---- */

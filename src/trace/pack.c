@@ -10,8 +10,9 @@ struct qn_trace_packer {
     z_stream z;
 };
 
-/* Level 1: of a million events 5.0 bytes each, at 100 MB/s; level 6 takes 4.6 at a fifth of the speed. */
-enum { LEVEL = 1 };
+/* Level 1: of a million events 5.0 bytes each, at 100 MB/s; level 6 takes 4.6 at a fifth of the speed. Who is in a
+ * hurry stores what takes longest: times are two thirds of the work and shrink to a half. */
+enum { LEVEL = 1, STORE = 0 };
 
 static void *z_alloc(void *opaque, unsigned n, unsigned size)
 {
@@ -67,24 +68,49 @@ static void put_header(uint8_t *at, const qn_trace_block *b)
     put(at + 36, crc(at, 36), 4);
 }
 
-/* Into the room behind `at`; 0 when it does not get smaller, or too small to be believed. */
-static size_t deflate_into(qn_trace_packer *p, const void *raw, size_t bytes, uint8_t *to, size_t room)
+/* One stream: the first bytes deflated, the others as they are. A change of level ends a block of the stream. */
+static bool deflate_first(z_stream *z, size_t n_first)
 {
-    deflateReset(&p->z);
-    p->z.next_in = (Bytef *)(uintptr_t)raw;
-    p->z.avail_in = (uInt)bytes;
-    p->z.next_out = to;
-    p->z.avail_out = (uInt)room;
-    if (deflate(&p->z, Z_FINISH) != Z_STREAM_END) return 0;
-    const size_t packed = room - p->z.avail_out;
-    return packed < bytes && packed * QN_TRACE_MAX_RATIO >= bytes ? packed : 0;
+    const uInt others = z->avail_in - (uInt)n_first;
+    z->avail_in = (uInt)n_first;
+    if (deflate(z, Z_NO_FLUSH) != Z_OK || z->avail_in > 0 || deflateParams(z, STORE, Z_DEFAULT_STRATEGY) != Z_OK)
+        return false;
+    z->avail_in = others;
+    return deflate(z, Z_FINISH) == Z_STREAM_END;
 }
 
-bool qn__trace_pack(qn_trace_packer *p, qn_trace_block *block, const void *raw, size_t bytes, qn_str *out)
+/* As it was made. Some versions write a header when the level changes: it goes nowhere. */
+static void restore_level(z_stream *z)
+{
+    uint8_t nowhere[16];
+    deflateReset(z);
+    z->avail_in = 0;
+    z->next_out = nowhere;
+    z->avail_out = sizeof nowhere;
+    deflateParams(z, LEVEL, Z_DEFAULT_STRATEGY);
+}
+
+/* Into the room behind `at`; 0 when it does not get smaller, or too small to be believed. */
+static size_t deflate_into(qn_trace_packer *p, const void *raw, size_t bytes, size_t n_first, uint8_t *to, size_t room)
+{
+    z_stream *z = &p->z;
+    deflateReset(z);
+    z->next_in = (Bytef *)(uintptr_t)raw;
+    z->avail_in = (uInt)bytes;
+    z->next_out = to;
+    z->avail_out = (uInt)room;
+    const bool whole = n_first < bytes ? deflate_first(z, n_first) : deflate(z, Z_FINISH) == Z_STREAM_END;
+    const size_t packed = room - z->avail_out;
+    if (n_first < bytes) restore_level(z);
+    return whole && packed < bytes && packed * QN_TRACE_MAX_RATIO >= bytes ? packed : 0;
+}
+
+bool qn__trace_pack(qn_trace_packer *p, qn_trace_block *block, const void *raw, size_t bytes, size_t n_first,
+                    qn_str *out)
 {
     if (bytes > UINT32_MAX / 2 || !qn__str_reserve(out, out->len + QN_TRACE_BLOCK_BYTES + bytes + 1)) return false;
     uint8_t *header = (uint8_t *)out->data + out->len, *payload = header + QN_TRACE_BLOCK_BYTES;
-    size_t packed = bytes > 64 ? deflate_into(p, raw, bytes, payload, bytes) : 0;
+    size_t packed = bytes > 64 && n_first > 0 ? deflate_into(p, raw, bytes, n_first, payload, bytes) : 0;
     block->method = packed > 0;
     if (packed == 0) {
         if (bytes > 0) memcpy(payload, raw, bytes);

@@ -218,6 +218,7 @@ static qn_trace_found (*const readers[QN_TRACE_BLOCK_KINDS])(qn_trace *, const q
     [QN_TRACE_BLOCK_samples] = qn__trace_read_samples_block,
     [QN_TRACE_BLOCK_residency] = qn__trace_read_residency,
     [QN_TRACE_BLOCK_counts] = qn__trace_read_counts,
+    [QN_TRACE_BLOCK_values] = qn__trace_read_values,
 };
 
 /* NULL, or what is wrong at t->whole; *nomem: memory was short. */
@@ -413,6 +414,8 @@ void qn_trace_close(qn_trace *t)
     qn__free(t->gated.at);
     qn__free(t->hashed.at);
     qn__free(t->hashes);
+    qn__free(t->valued.at);
+    qn__free(t->values);
     qn__free(t);
 }
 

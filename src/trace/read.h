@@ -35,6 +35,11 @@ typedef struct qn_trace_hashed {
     qn_trace_hashes what;
 } qn_trace_hashed;
 
+typedef struct qn_trace_valued {
+    uint64_t step, order;
+    qn_trace_values what;
+} qn_trace_valued;
+
 /* What the system had counted at the end of a step; of no step: before one began. */
 typedef struct qn_trace_reading {
     uint64_t step;
@@ -80,8 +85,10 @@ struct qn_trace {
     QN_TRACE_LIST(qn_trace_chosen) chosen; /* by step */
     QN_TRACE_LIST(qn_trace_gated) gated;   /* by step */
     QN_TRACE_LIST(qn_trace_hashed) hashed; /* by step */
+    QN_TRACE_LIST(qn_trace_valued) valued; /* by step */
     qn_trace_choice *choices;              /* of all steps */
     qn_trace_hashes *hashes;
+    qn_trace_values *values;
     QN_TRACE_LIST(qn_trace_fault) faults; /* at_ns of CLOCK_MONOTONIC until all are there */
     QN_TRACE_LIST(qn_trace_pause) pauses;
     QN_TRACE_LIST(qn_trace_residency) residency;
@@ -135,7 +142,8 @@ int32_t *qn__trace_read_column(qn_trace *t, qn_trace_cursor *c, int32_t n);
 /* ---- values.c ---- */
 qn_trace_found qn__trace_read_gates(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
 qn_trace_found qn__trace_read_hashes(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
-/* Gives choices their gates, and steps their hashes; false: no memory. After qn__trace_settle_choices. */
+qn_trace_found qn__trace_read_values(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
+/* Gives choices their gates, and steps their hashes and values; false: no memory. After qn__trace_settle_choices. */
 bool qn__trace_settle_values(qn_trace *t);
 
 /* ---- kernel.c ---- */
@@ -143,6 +151,12 @@ qn_trace_found qn__trace_read_samples_block(qn_trace *t, const qn_trace_block *b
 qn_trace_found qn__trace_read_residency(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
 qn_trace_found qn__trace_read_counts(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
 void qn__trace_settle_kernel(qn_trace *t); /* when lanes and steps stand where they stay */
+
+/* ---- curves.c ---- */
+/* What the kernel would read for a token in the steps of decoding with `room` for the file's bytes: a page that is
+ * missing comes with all of its block (0: with what of one is touched), and the block goes that was not used for the
+ * longest time. 0 tokens: there are too few steps. False: no memory. */
+bool qn__trace_play_kernel(qn_trace *t, uint64_t block, uint64_t room, double *bytes, int64_t *n_tokens);
 
 /* ---- touch.c ---- */
 bool qn__trace_find_spans(qn_trace *t); /* once, into t->spans; false: no memory */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/trace/values.c -- what a trace has of values: the gates of experts, and hashes of rows. */
+/* src/trace/values.c -- what a trace has of values: the gates of experts, hashes of rows, and what rows were like. */
 #include "trace/read.h"
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +56,45 @@ qn_trace_found qn__trace_read_hashes(qn_trace *t, const qn_trace_block *b, qn_tr
         h->hash = read_array(t, c, h->n, sizeof(uint64_t));
         if (c->failed) return QN_TRACE_WRONG;
         qn_trace_hashed *at = h->hash ? QN_TRACE_MORE(&t->hashed) : NULL;
+        if (!at) return QN_TRACE_NOMEM;
+        *at = one;
+    }
+    return c->p == c->end ? QN_TRACE_GOOD : QN_TRACE_WRONG;
+}
+
+/* Four F32 and four of 32 bits, little endian. */
+enum { VALUE_BYTES = 32 };
+
+static bool read_value(qn_trace_cursor *c, int64_t *item, qn_trace_value *out)
+{
+    float sums[4];
+    uint32_t counts[4];
+    if (__builtin_add_overflow(*item, qn__trace_get_signed(c), item)) c->failed = true;
+    if (c->failed || *item < -1 || *item > INT32_MAX || c->end - c->p < VALUE_BYTES) return false;
+    memcpy(sums, c->p, sizeof sums);
+    memcpy(counts, c->p + sizeof sums, sizeof counts);
+    c->p += VALUE_BYTES;
+    *out = (qn_trace_value){(int32_t)*item, sums[0],   sums[1],   sums[2],           sums[3],
+                            counts[0],      counts[1], counts[2], (int32_t)counts[3]};
+    return true;
+}
+
+qn_trace_found qn__trace_read_values(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c)
+{
+    for (uint32_t i = 0; i < b->count; i++) {
+        qn_trace_valued one = {.step = qn__trace_get(c), .order = t->valued.n};
+        qn_trace_values *v = &one.what;
+        v->node = (int32_t)qn__trace_get_up_to(c, INT32_MAX);
+        v->size = (uint32_t)qn__trace_get_up_to(c, UINT32_MAX);
+        v->n = (int32_t)qn__trace_get_up_to(c, (uint64_t)(c->end - c->p) / (1 + VALUE_BYTES));
+        if (c->failed || v->n < 1) return QN_TRACE_WRONG;
+        qn_trace_value *rows = qn__arena_array(&t->arena, (size_t)v->n, sizeof *rows);
+        if (!rows) return QN_TRACE_NOMEM;
+        int64_t item = 0;
+        for (int32_t k = 0; k < v->n; k++)
+            if (!read_value(c, &item, &rows[k])) return QN_TRACE_WRONG;
+        v->rows = rows;
+        qn_trace_valued *at = QN_TRACE_MORE(&t->valued);
         if (!at) return QN_TRACE_NOMEM;
         *at = one;
     }
@@ -135,4 +174,38 @@ static bool settle_hashes(qn_trace *t)
     return true;
 }
 
-bool qn__trace_settle_values(qn_trace *t) { return settle_gates(t) && settle_hashes(t); }
+static int by_step_too(const void *a, const void *b)
+{
+    const qn_trace_valued *x = a, *y = b;
+    if (x->step != y->step) return x->step < y->step ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+/* Rows that say they are of a token that the step has not are nobody's. */
+static bool fits(const qn_trace_step *s, const qn_trace_values *v)
+{
+    if (v->node >= s->plan->n_nodes) return false;
+    for (int32_t i = 0; i < v->n; i++)
+        if (v->rows[i].item >= s->n_tokens) return false;
+    return true;
+}
+
+static bool settle_rows(qn_trace *t)
+{
+    const size_t n = t->valued.n;
+    size_t n_values = 0;
+    if (n == 0) return true;
+    qsort(t->valued.at, n, sizeof t->valued.at[0], by_step_too);
+    t->values = qn__calloc(n, sizeof *t->values);
+    if (!t->values) return false;
+    for (size_t i = 0; i < n; i++) {
+        const qn_trace_valued *one = &t->valued.at[i];
+        qn_trace_step *s = (qn_trace_step *)(uintptr_t)qn__trace_find_step(t, one->step);
+        if (!s || !fits(s, &one->what)) continue;
+        if (s->n_values++ == 0) s->values = &t->values[n_values];
+        t->values[n_values++] = one->what;
+    }
+    return true;
+}
+
+bool qn__trace_settle_values(qn_trace *t) { return settle_gates(t) && settle_hashes(t) && settle_rows(t); }

@@ -25,6 +25,16 @@ expect 1 "$quern" trace report cut.qtr -o cut.html; one_line "is damaged at byte
 [ -s cut.html ] || bad "no page of a damaged trace"
 if [ -w /dev/full ]; then expect 1 sh -c "'$quern' trace report trace.qtr -o - >/dev/full"; fi
 for bad in none/x.html /; do expect 1 "$quern" trace report trace.qtr -o $bad; one_line "cannot write"; done
+# What quern lens said goes into the page; what it did not say doesn't.
+expect 0 "$quern" lens "$model" "O Romeo" --attention --json; cp out lens.json
+expect 0 "$quern" run "$model" "O Romeo" -n 5 --temp 0 -t 2 --trace values.qtr --trace-values '*'
+expect 0 "$quern" trace report values.qtr --lens lens.json -o values.html
+expect 1 "$quern" trace report values.qtr --lens values.html -o no.html; one_line "values.html" "quern lens --json"
+expect 1 "$quern" trace report values.qtr --lens none.json -o no.html; one_line "none.json"
+[ -e no.html ] && bad "a page without the lens that was asked for"
+echo '{"lens": 1, "tokens": [1], "layers": [{"layer": "</script><script>window.bad=1</script>"}]}' >odd.json
+expect 0 "$quern" trace report trace.qtr --lens odd.json -o odd.html
+grep -q 'window.bad' odd.html && bad "a lens is in the page as it is"
 bytes=$(cat "$source"/src/cli/report/* | wc -c)
 [ "$bytes" -lt 200000 ] || bad "the page's own files are $bytes bytes"
 grep -lE '</script|https?://|//# source' "$source"/src/cli/report/*.js && bad "the page's files hold what ends a script, or an address"
@@ -41,6 +51,7 @@ done
 "$quern" trace run moe.gguf "O Romeo" -n 6 --temp 0 -t 2 --trace moe.qtr >/dev/null 2>&1
 "$quern" trace stats moe.qtr --json >moe.json
 "$quern" trace report moe.qtr -o moe.html >/dev/null
+"$quern" trace stats values.qtr --json >values.json
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source/tests/e2e/serve" HOME="$work" python3 "$source/tests/e2e/page/report.py" "$quern" >"$work/out" 2>&1
 status=$?
 [ $status -eq 0 ] || { bad "the page:"; tail -n 60 "$work/out"; }

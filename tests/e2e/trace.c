@@ -5,6 +5,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <quern/quern.h>
 #include <setjmp.h>
@@ -192,6 +193,12 @@ static int64_t n_steps_in(const char *file)
     return n;
 }
 
+static int64_t bytes_in(const char *file)
+{
+    struct stat st;
+    return stat(file, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
 /* After the first steps nothing is allocated, by the writer neither. */
 static void allocates_nothing(void **state)
 {
@@ -214,12 +221,13 @@ static void allocates_nothing(void **state)
             qn_free(bytes);
         }
         qn_metrics_snapshot(&before);
-        const int64_t start = now_ms();
+        const int64_t start = now_ms(), n_bytes = bytes_in(path);
         for (int k = 3; k < 250; k++) {
             const qn_token token = token_of(k);
             MUST(qn_session_feed(session, 0, &token, 1, &err));
         }
-        while (now_ms() - start < 600) usleep(20000); /* at least one block is written */
+        while (i == 0 && bytes_in(path) == n_bytes) usleep(5000); /* a block is written */
+        while (i == 1 && now_ms() - start < 600) usleep(20000);   /* or kept, which nobody sees without allocating */
         qn_metrics_snapshot(&after);
         assert_int_equal(after.allocs - before.allocs, 0);
         MUST(qn_trace_stop(NULL, &err));
@@ -387,7 +395,8 @@ static void killed(void **state)
     int status = 0;
     assert_true(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
     MUST(qn_trace_open(path, &t, &err));
-    assert_non_null(strstr(qn_trace_damage(t), "was not stopped"));
+    const char *damage = qn_trace_damage(t); /* or it was killed in the middle of a write */
+    assert_true(damage && (strstr(damage, "was not stopped") || strstr(damage, "the file ends inside of a block")));
     qn_trace_get_info(t, &info);
     assert_true(info.n_steps > 20 && info.steps[10].ns > 0);
     MUST(qn_trace_walk(t, count_event, &n, &err));

@@ -29,12 +29,20 @@ static void use_step(const qn_trace_step *s)
 {
     REQUIRE(s->plan && s->phase >= 0 && s->phase < QN_TRACE_PHASE_COUNT);
     for (int32_t i = 0; i < s->n_tokens; i++)
-        sink += s->pos[i] + (s->tokens ? s->tokens[i] : 0) + (s->seq ? s->seq[i] : 0);
+        sink += (double)s->pos[i] + (s->tokens ? s->tokens[i] : 0) + (s->seq ? s->seq[i] : 0);
     for (int32_t i = 0; i < s->n_sights; i++) sink += (double)s->sights[i].cells;
     for (int32_t i = 0; i < s->n_choices; i++) {
         REQUIRE(s->choices[i].n_distinct <= s->choices[i].n_ids);
         for (int32_t k = 0; k < s->choices[i].n_ids; k++)
             sink += s->choices[i].ids[k] + (double)(s->choices[i].gates ? s->choices[i].gates[k] : 0);
+    }
+    for (int32_t i = 0; i < s->n_values; i++) {
+        const qn_trace_values *v = &s->values[i];
+        REQUIRE(v->node >= 0 && v->node < s->plan->n_nodes && v->n > 0);
+        for (int32_t k = 0; k < v->n; k++) {
+            REQUIRE(v->rows[k].item >= -1 && v->rows[k].item < s->n_tokens);
+            sink += (double)v->rows[k].n_nan + (double)v->rows[k].channel;
+        }
     }
     for (int32_t i = 0; i < s->n_hashes; i++) {
         const qn_trace_hashes *h = &s->hashes[i];
@@ -98,6 +106,11 @@ static void use_bytes(qn_trace *t, const qn_trace_info *info)
     }
     if (info->n_steps > 2) return; /* each plays the same again */
     REQUIRE(qn_trace_get_curves(t, -1, &curves, &err) == QN_OK);
+    for (uint64_t memory = 1; memory < UINT64_MAX / 4096; memory *= 4096) {
+        qn_trace_paging p;
+        REQUIRE(qn_trace_get_paging(t, memory, memory, &p, &err) == QN_OK);
+        REQUIRE(p.n_tokens >= 0 && p.kernel_bytes >= 0 && p.ahead_bytes >= 0 && p.expert_bytes >= -1);
+    }
     for (int k = 0; k < QN_TRACE_CURVE_POINTS && curves.n_steps > 0; k++)
         for (int p = 0; p < QN_TRACE_POLICY_COUNT; p++)
             REQUIRE(curves.read[p][k] >= 0 && curves.read[p][k] <= curves.touched);

@@ -42,6 +42,7 @@ step = bytes([1, 10, 1, 1, 2, 1, 1, 1, 1, 14, 2, 0, 5, 5])
 events = bytes([20, 1, 0]) + b"".join(bytes([len(c)]) + c for c in (b"\0\1\3", b"\0\0\0", b"\0\0\0", b"\0\5\6", b"\1\2\1"))
 pieces = [(7, 1, bytes([1, 2])), (3, 1, plan), (4, 1, step), (10, 1, bytes([1, 0, 2, 2, 2])),
           (11, 1, bytes([1, 0, 2]) + struct.pack("<2f", 0.75, 0.25)), (12, 1, bytes([1, 0, 2, 0, 1]) + struct.pack("<2Q", 1 << 63, 7)),
+          (16, 1, bytes([1, 0, 4, 2]) + bytes([0]) + struct.pack("<4f4i", -1, 2, 0.5, 1.2, 1, 0, 2, 3) + bytes([0]) + struct.pack("<4f4I", 0, 0, 0, 0, 0, 4, 0, 2**32 - 1)),
           (5, 3, events),
           (6, 1, bytes([3, 4]) + text(b"mark")), (9, 1, bytes([5, 2, 4, 6, 8, 2, 1, 1])), (7, 1, bytes([100, 101])),
           (8, 1, text(b"stopped") + bytes([1, 0, 1]))]

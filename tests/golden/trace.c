@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/golden/trace.c -- recordings of the models of models.def add up, a prompt and a decode, on one thread and on
- * two: events are steps times nodes; what nodes read of weights is what the file has: whole tensors, rows of tables,
- * the experts that were chosen, and every tensor that the architecture needs; the plan is what the session reserved. */
+ * two, of encoders a text: events are steps times nodes; what nodes read of weights is what the file has: whole
+ * tensors, rows of tables, the experts that were chosen, and every tensor that the architecture needs; the plan is what
+ * the session reserved. Of experts on a device ids and gates are those of the processor. */
 #include "engine/engine.h"
 #include "unit/model/tiny.h"
 
 #include "base/trace.h"
+#include "device.h"
 #include "models.h"
 
 enum {
@@ -102,11 +104,12 @@ static const struct {
                 {"gemma3n*", "blk.*.attn_v*"},
                 {"gemma4*", "blk.*.attn_k*"},
                 {"gemma4*", "blk.*.attn_v*"},
-                {"qwen3_rank", "cls.*"},
                 {"*_fused", "blk.*.ffn_gate_exps.weight"},
                 {"*_fused", "blk.*.ffn_up_exps.weight"},
                 {"*", "rope_factors_*.weight"},
-                {"phi?", "blk.*.attn_?.*"}};
+                {"phi?", "blk.*.attn_?.*"},
+                {"*_rank", "blk.*.attn_?.*"},
+                {"*", "cls*"}};
 
 /* What else the file has was read: by itself, or as a part of what lies there as one. */
 static void check_all_used(const char *name, const qn_gguf *file, const bool *used)
@@ -124,22 +127,36 @@ static void check_all_used(const char *name, const qn_gguf *file, const bool *us
 
 /* ---- a model ---- */
 
-static void run(qn_engine *engine, uint64_t *reserved)
+/* Models that see the whole text at once have no decode. */
+static int n_decode(const qn_engine *engine) { return engine->model->sees_ahead ? 0 : N_DECODE; }
+
+/* As the file says, so that a head is read too. */
+static void encode(qn_session *session, const qn_engine_info *info, const qn_token *tokens)
+{
+    const int32_t width = info->n_embd + info->n_embd_out + info->n_label; /* or less */
+    float *out = malloc((size_t)N_PROMPT * (size_t)width * sizeof *out);
+    assert_non_null(out);
+    MUST(qn_session_embeddings(session, &(qn_embedding_text){tokens, N_PROMPT}, 1, NULL, out, err));
+    free(out);
+}
+
+static void run(qn_engine *engine, const qn_engine_info *info, uint64_t *reserved)
 {
     qn_session *session = NULL;
     qn_session_stats stats;
     qn_token tokens[N_PROMPT];
     for (int i = 0; i < N_PROMPT; i++) tokens[i] = (i * 37 + 3) % 250;
-    MUST(qn_session_create(engine, &(qn_session_options){.n_ctx = 32, .n_batch = N_PROMPT}, &session, err));
-    MUST(qn_session_feed(session, 0, tokens, N_PROMPT, err));
-    for (int i = 0; i < N_DECODE && !engine->model->sees_ahead; i++)
-        MUST(qn_session_feed(session, 0, tokens + i, 1, err));
+    MUST(qn_session_create(engine, &(qn_session_options){.n_ctx = 32, .n_batch = N_PROMPT, .embeddings = info->encoder},
+                           &session, err));
+    if (info->encoder) encode(session, info, tokens);
+    if (!info->encoder) MUST(qn_session_feed(session, 0, tokens, N_PROMPT, err));
+    for (int i = 0; i < n_decode(engine) && !info->encoder; i++) MUST(qn_session_feed(session, 0, tokens + i, 1, err));
     qn_session_get_stats(session, &stats);
     *reserved = stats.reserved_bytes;
     qn_session_destroy(session);
 }
 
-static void check(const char *name, int n_threads)
+static void check(const char *name, const char *file, int n_threads)
 {
     static bool used[4096];
     qn_engine *engine = NULL;
@@ -147,22 +164,21 @@ static void check(const char *name, int n_threads)
     qn_trace *t = NULL;
     qn_trace_info about;
     uint64_t reserved = 0, planned = 0;
-    MUST(qn_engine_open(path, &(qn_engine_options){.n_threads = n_threads}, &engine, err));
+    MUST(qn_engine_open(file, &(qn_engine_options){.n_threads = n_threads}, &engine, err));
     qn_engine_get_info(engine, &info);
-    if (info.encoder) {
-        qn_engine_close(engine);
-        return;
-    }
     sums s = {.n_members = n_threads};
     memset(used, 0, sizeof used);
     MUST(qn_trace_start(record, NULL, err));
-    run(engine, &reserved);
+    run(engine, &info, &reserved);
     MUST(qn_trace_stop(NULL, err));
     MUST(qn_trace_open(record, &t, err));
     qn_trace_get_info(t, &about);
     assert_null(qn_trace_damage(t));
     assert_int_equal(about.dropped, 0);
-    assert_int_equal(about.n_steps, engine->model->sees_ahead ? 1 : 1 + N_DECODE);
+    /* what comes behind the pooling, where there is something, is a graph of its own */
+    const bool head = info.encoder && about.n_steps == 2 && about.steps[1].n_tokens == 0;
+    assert_int_equal(about.n_steps, info.encoder ? 1 + head : 1 + n_decode(engine));
+    assert_int_equal(about.steps[0].n_tokens, N_PROMPT);
     MUST(qn_trace_walk(t, count, &s, err));
     for (int64_t i = 0; i < about.n_steps; i++) {
         const qn_trace_plan *plan = about.steps[i].plan;
@@ -189,15 +205,94 @@ static void every_model_adds_up(void **state)
     (void)state;
     for (int m = 0; m < N_MODELS; m += EVERY) {
         MUST(qn_synth(path, &models[m].options, NULL, NULL, err));
-        for (int n_threads = 1; n_threads <= 2; n_threads++) check(models[m].name, n_threads);
+        for (int n_threads = 1; n_threads <= 2; n_threads++) check(models[m].name, path, n_threads);
     }
+}
+
+/* A model that was trained and published, where it is at hand. */
+static void stories_add_up(void **state)
+{
+    (void)state;
+    static const char stories[] = QN_SHARED_DIR "/models/stories260K.gguf";
+    if (access(stories, R_OK) != 0) {
+        printf("skipped: no shared/models/stories260K.gguf\n");
+        skip();
+    }
+    for (int n_threads = 1; n_threads <= 2; n_threads++) check("stories260K", stories, n_threads);
+}
+
+/* ---- experts on a device ---- */
+
+static bool has_experts(const qn_synth_options *o)
+{
+    for (int i = 0; o->set && o->set[i]; i++)
+        if (strncmp(o->set[i], "expert_count=", 13) == 0) return true;
+    return false;
+}
+
+static qn_trace *record_on(const char *backends, qn_trace_info *info)
+{
+    qn_engine *engine = NULL;
+    qn_trace *t = NULL;
+    qn_engine_info about;
+    uint64_t reserved;
+    MUST(qn_engine_open(path, &(qn_engine_options){.n_threads = 1, .backends = backends}, &engine, err));
+    qn_engine_get_info(engine, &about);
+    MUST(qn_trace_start(record, NULL, err));
+    run(engine, &about, &reserved);
+    MUST(qn_trace_stop(NULL, err));
+    qn_engine_close(engine);
+    MUST(qn_trace_open(record, &t, err));
+    qn_trace_get_info(t, info);
+    return t;
+}
+
+/* Graphs of two backends have nodes of their own numbers; routers stand in the same order. */
+static void same_choices(const char *name, const qn_trace_info *a, const qn_trace_info *b)
+{
+    assert_int_equal(a->n_steps, b->n_steps);
+    for (int64_t i = 0; i < a->n_steps; i++) {
+        const qn_trace_step *x = &a->steps[i], *y = &b->steps[i];
+        if (x->n_choices != y->n_choices || x->n_choices == 0)
+            fail_msg("%s, step %d: %d choices on the processor, %d on the device", name, (int)i, x->n_choices,
+                     y->n_choices);
+        for (int32_t k = 0; k < x->n_choices; k++) {
+            const qn_trace_choice *p = &x->choices[k], *q = &y->choices[k];
+            assert_int_equal(y->plan->nodes[q->node].place, 0); /* the device's own, no copy of them */
+            assert_string_not_equal(y->plan->places[0], "cpu");
+            assert_int_equal(p->n_ids, q->n_ids);
+            assert_memory_equal(p->ids, q->ids, (size_t)p->n_ids * sizeof *p->ids);
+            assert_true(p->gates && q->gates);
+            assert_memory_equal(p->gates, q->gates, (size_t)p->n_ids * sizeof *p->gates);
+        }
+    }
+}
+
+static void experts_of_a_device(void **state)
+{
+    (void)state;
+    int n = 0;
+    if (!device_works("opencl")) skip();
+    for (int m = 0; m < N_MODELS && n < 3; m++) {
+        qn_trace_info a, b;
+        if (!has_experts(&models[m].options)) continue;
+        n++;
+        MUST(qn_synth(path, &models[m].options, NULL, NULL, err));
+        qn_trace *cpu = record_on("cpu", &a);
+        qn_trace *device = record_on("opencl,cpu", &b);
+        same_choices(models[m].name, &a, &b);
+        qn_trace_close(cpu);
+        qn_trace_close(device);
+    }
+    assert_int_equal(n, 3);
 }
 
 int main(void)
 {
     snprintf(path, sizeof path, "golden-trace-%ld.gguf", (long)getpid());
     snprintf(record, sizeof record, "golden-trace-%ld.qtr", (long)getpid());
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_model_adds_up)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_model_adds_up), cmocka_unit_test(stories_add_up),
+                                       cmocka_unit_test(experts_of_a_device)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove(path);
     remove(record);

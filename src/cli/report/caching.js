@@ -56,6 +56,7 @@ const cachingView = {
     for (let k = 0; k <= 4; k++) g.fillText(words.bytes(used * k / 4), Math.min(X(used * k / 4), w - 28), h - bottom + 10);
     g.fillText('memory for weights', left + room / 2, h - 7);
     g.textAlign = 'left';
+    let at = left; // of the name
     c.policy.forEach((name, k) => {
       g.strokeStyle = g.fillStyle = colour.of(this.COLOURS[k % 4]);
       g.lineWidth = 2;
@@ -63,8 +64,9 @@ const cachingView = {
       g.beginPath();
       for (let p = 0; p < this.points; p++) g[p ? 'lineTo' : 'moveTo'](X(c.memory[p]), Y(this.at(k, p)));
       g.stroke();
-      g.fillRect(left + k * 88, 4, 12, 3);
-      g.fillText(name, left + 16 + k * 88, 7);
+      g.fillRect(at, 4, 12, 3);
+      g.fillText(name, at + 16, 7);
+      at += g.measureText(name).width + 28;
       for (let p = 0; p < this.points; p++) chart.hit(X(c.memory[p]) - 6, Y(this.at(k, p)) - 6, 12, 12, `${name}: ${c.text[k]}\n${words.bytes(this.at(k, p))} read a step with ${words.bytes(c.memory[p])}`);
     });
     g.setLineDash([]);

@@ -80,21 +80,24 @@ const graphView = {
     const by = this.by(), nodes = trace.nodes, r = sumOf(nodes.key[i]);
     if (by === 'time') return r ? Math.sqrt(r.ns / this.mostNs) : 0;
     if (by === 'bytes') return r ? Math.sqrt(r.bytes / this.mostBytes) : 0;
-    return null;
+    const v = by === 'rms' ? valueSums.find(nodes.key[i]) : null, [lo, hi] = this.rms;
+    return v && v.rms > 0 ? hi > lo ? Math.log(v.rms / lo) / Math.log(hi / lo) : 0.5 : null;
   },
   colourOf(i) {
     const by = this.by(), nodes = trace.nodes;
     if (by === 'kind') return opColour.of(nodes.op[i]);
     if (by === 'backend') return colour.of(Math.max(0, nodes.place[i]));
     const share = this.shareOf(i);
-    return share === null ? colour.css('line') : heat(by === 'time' ? 'c1' : 'c0', share);
+    return share === null ? colour.css('line') : heat({ time: 'c1', rms: 'c2' }[by] || 'c0', share);
   },
   paint(g, w, h, chart) {
     const rows = sums().nodes;
     this.mostNs = Math.max(1, ...rows.map(r => r.ns));
     this.mostBytes = Math.max(1, ...rows.map(r => r.bytes));
-    this.note.hidden = this.by() !== 'rms';
-    if (!this.note.hidden) this.note.replaceChildren(el('b', {}, 'Not measured: '), 'what values were. quern run --tap \'*=stats\' prints them.');
+    const rms = valueSums.rows().map(r => r.rms).filter(x => x > 0);
+    this.rms = rms.reduce(([lo, hi], x) => [Math.min(lo, x), Math.max(hi, x)], [Infinity, 0]);
+    this.note.hidden = this.by() !== 'rms' || rms.length > 0;
+    if (!this.note.hidden) this.note.replaceChildren(el('b', {}, 'Not measured: '), 'what values were. Record with --trace-values \'*\'.');
     this.marks = marked();
     this.paintGroups(g, w, chart);
     this.paintInside(g, w, h, chart);

@@ -31,7 +31,9 @@ const headView = {
     const row = (name, value) => list.append(el('dt', {}, name), el('dd', {}, value));
     for (const [key, value] of rows) row(safe(key), key === 'unix_time' ? new Date(value * 1000).toISOString().replace('T', ' ').slice(0, 19) + ' UTC' : safe(value));
     o.file.forEach((path, i) => row('file', `${safe(path)}, ${words.bytes(o.file_bytes[i])}`));
-    row('roofline', `${s.read_gb_s.toFixed(2)} GB/s and ${s.gops.toFixed(2)} Gop/s: the best that nodes of this trace came to`);
+    const others = total > 0 ? (s.accounts_ns.preempted ?? 0) / total : 0;
+    row('roofline', `${s.read_gb_s.toFixed(2)} GB/s and ${s.gops.toFixed(2)} Gop/s: the best that nodes of this trace came to` +
+      (others > 0.05 ? `; others had the cores for ${words.percent(others)} of the threads' time, on a quiet machine it is higher` : ''));
     box.append(list);
     const lacks = MEASURES.filter(([there]) => !there());
     if (lacks.length) box.append(el('p', { className: 'missing' }, el('b', {}, 'Not measured: '), lacks.map(([, what, how]) => `${what} (${safe(typeof how === 'function' ? how() : how)})`).join('; ')));

@@ -5,7 +5,7 @@
  * computed as src/cli/trace_sums.c and qn_trace_cost_of do. */
 'use strict';
 
-const trace = { stats: null, steps: null, nodes: null, plans: [], lanes: [], choices: null, usage: null, parts: {} };
+const trace = { stats: null, steps: null, nodes: null, plans: [], lanes: [], choices: null, values: null, usage: null, parts: {} };
 
 /* ---- the selection: a key of a node, steps from .. to (indexes, both in), a lane; it is in the address ---- */
 
@@ -129,6 +129,11 @@ function joinChoices(p) {
   trace.choices = { ...p, at, gateAt, n: p.step.length, find: (step, node) => of.get(step * 16777216 + node) };
 }
 
+/* A row of `values` is what one step has of a node: rows at .. of the flat columns. */
+function joinValues(p) {
+  trace.values = { ...p, n: p.step.length, at: starts(p.rows) };
+}
+
 /* A lane's events, with their begins; levels of groups of 8, for drawing many of them at once. */
 function joinEvents(p) {
   trace.lanes = Array.from(p.lane, (id, i) => {
@@ -152,12 +157,13 @@ async function loadTrace() {
 }
 
 async function loadRest() {
-  const names = ['steps', 'plans', 'choices', 'usage', 'events', 'faults', 'pauses', 'residency', 'extents', 'curves'];
+  const names = ['steps', 'plans', 'choices', 'usage', 'events', 'faults', 'pauses', 'residency', 'extents', 'curves', 'values', 'lens'];
   const parts = await Promise.all(names.map(name => Data.part(name))), [steps, plans, choices, usage, events] = parts;
   trace.parts = Object.fromEntries(names.map((name, k) => [name, parts[k]]));
   joinSteps(steps, trace.overview.accounts);
   joinPlans(plans);
   if (choices) joinChoices(choices);
+  if (trace.parts.values) joinValues(trace.parts.values);
   trace.usage = usage;
   joinEvents(events);
 }
@@ -204,7 +210,7 @@ function settle(rows) {
     r.p50_ns = each[Math.floor((r.count - 1) / 2)];
     r.p99_ns = each[Math.floor((r.count - 1) * 99 / 100)];
     r.max_ns = each[r.count - 1];
-    r.roofline = r.ns > 0 ? r.limit / r.ns : 0;
+    r.roofline = r.ns > 0 ? Math.min(1, r.limit / r.ns) : 0;
     delete r.each;
   }
   return rows.sort((a, b) => b.ns - a.ns || (a.name < b.name ? -1 : 1));

@@ -81,6 +81,58 @@ def whole(b, stats):
     b.js("select({steps: null})")
 
 
+SUMS = ["rows", "min", "max", "mean", "rms", "nan", "inf", "zero", "channel"]
+
+
+def same_values(b, stats):
+    rows = {r["name"]: r for r in rows_of(b, "values")}
+    assert len(rows) == len(stats["values"]) > 20, (len(rows), len(stats["values"]))
+    for w in stats["values"]:
+        for f in SUMS:
+            have, want = float(rows[w["name"]][f]), w[f]
+            assert abs(have - want) <= 1e-6 * max(1, abs(want)), (w["name"], f, have, want)
+
+
+def values(b):
+    """What values were is what stats says, computed here too; what the lens says is in the page."""
+    stats, said = json.load(open("values.json")), json.load(open("lens.json"))
+    shown(b, "values.html")
+    same_values(b, stats)
+    b.js("select({steps: [0, trace.steps.n - 1]})")
+    assert b.js("valueSums.rows() !== trace.stats.values")
+    same_values(b, stats)
+    b.js("select({steps: null})")
+    rows = list(csv.DictReader(io.StringIO(b.js("lens.rows.csv()"))))
+    n = len(said["tokens"])
+    assert len(rows) == n * len(said["layers"])
+    for i, r in enumerate(rows):
+        layer, t = said["layers"][i // n], i % n
+        assert (int(r["layer"]), int(r["position"]), int(r["rank"])) == (layer["layer"], t, layer["rank"][t]), r
+        assert float(r["p"]) == layer["p"][t] and float(r["entropy"]) == layer["entropy"][t] and float(r["p of it"]) == layer["top"][t][1], r
+        likeliest = said["words"][str(layer["top"][t][0])]
+        assert r["likeliest"].lstrip("'") == likeliest.lstrip("'") or any(ord(c) < 32 for c in likeliest), r
+    drawn = b.js("Chart.all.filter(c => c.canvas.closest('#values')).map(c => [c.canvas.dataset.name, c.hits.length])")
+    assert {name for name, hits in drawn if hits > 5} == {"values", "lens", "attention"}, drawn
+    assert b.js("valuesView.role") == b.js("valuesView.pick.value") == "ffn_res"
+    # A cell selects its node and step; another value, layer and head are other pictures.
+    before = b.js(PICTURE)
+    b.js("(h => h.pick())(Chart.all.find(c => c.canvas.dataset.name === 'values').hits[3])")
+    b.until("selection.node !== null && selection.steps !== null")
+    assert b.js("roleOf(selection.node) === valuesView.role")
+    b.js("select({node: null, steps: null})")
+    for change in ("valuesView.pick.value = 'attn_out', valuesView.pick.dispatchEvent(new Event('change'))", "lens.head.value = 'mean', lens.head.dispatchEvent(new Event('change'))",
+                   "[...document.querySelectorAll('#values button')].find(e => e.textContent === 'entropy').click()", "options.set('graph', 'rms'), graphView.chart.redraw()"):
+        b.js(change)
+    b.until(DRAWN)
+    after = b.js(PICTURE)
+    for chart in ("values values", "values lens", "values attention", "graph Graph"):
+        assert before[chart] != after[chart], chart
+    assert "Not measured" not in b.js("document.querySelector('#values').innerText + document.querySelector('#graph').innerText")
+    shown(b, "odd.html")
+    assert "can't be read" in b.js("document.querySelector('#values').innerText"), b.js("document.querySelector('#values').innerText")
+    assert b.js("typeof window.bad") == "undefined"
+
+
 def click(b, view):
     """A click of the mouse on what the view drew for a weight or a node that reads one, where nothing else covers it; its key."""
     at = b.js("""(view => { for (const c of Chart.all) {
@@ -247,6 +299,8 @@ def main():
         use = [int(r["use"]) for r in rows_of(b, "experts")]
         assert use == [n for layer in experts for n in layer["use"]] and sum(use) > 0
         tables(b, json.load(open("moe.json")))
+
+        values(b)
 
         shown(b, "cut.html")
         assert "is damaged" in b.js("document.querySelector('#head').innerText")

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -67,6 +68,42 @@ static void a_ring_keeps_order_and_counts(void **state)
     qn__trace_leave();
     assert_int_equal(qn__trace_shut(&err), QN_OK);
     assert_null(qn__trace_enter());
+    qn__trace_close_rings();
+}
+
+/* A ring's pages are there before its first event, and whoever passes a quarter of it wakes the writer, once. */
+static void a_ring_is_ready_and_wakes_its_writer(void **state)
+{
+    (void)state;
+    struct rusage before, after;
+    assert_int_equal(qn__trace_open_rings(&(qn_trace_filter){.no_faults = true}, 0, &err), QN_OK);
+    qn_trace_ring *r = qn__trace_enter();
+    assert_non_null(r);
+    const uint64_t size = r->mask + 1;
+    assert_true(size * sizeof(qn_trace_slot) == 3 << 20);
+    assert_int_equal(getrusage(RUSAGE_THREAD, &before), 0);
+    for (uint64_t i = 0; i < size / 4; i++) qn__trace_put(r, QN_TRACE_node, 1, i, i + 1, 0);
+    assert_false(qn__trace_wait(0));
+    qn__trace_put(r, QN_TRACE_node, 1, 0, 1, 0);
+    assert_true(qn__trace_wait(0));
+    for (uint64_t i = size / 4 + 1; i < size + 5; i++) qn__trace_put(r, QN_TRACE_node, 1, i, i + 1, 0);
+    assert_false(qn__trace_wait(0));
+    assert_true(r->head == size && r->dropped == 5);
+    assert_int_equal(getrusage(RUSAGE_THREAD, &after), 0);
+#ifndef QN_CHECKED /* a sanitizer has pages of its own */
+    assert_true(after.ru_minflt - before.ru_minflt < 64);
+#endif
+    /* and again where the writer has taken less than has come since */
+    for (uint64_t n = 0; n < 20; n++) {
+        r->tail += size / 4;
+        for (uint64_t i = 0; i < size / 4; i++) qn__trace_put(r, QN_TRACE_node, 1, i, i + 1, 0);
+        if (!qn__trace_wait(0)) fail_msg("%llu quarters later nobody wakes the writer", (unsigned long long)n);
+        assert_false(qn__trace_wait(0));
+    }
+    assert_int_equal(r->dropped, 5);
+    r->tail = r->head;
+    qn__trace_leave();
+    assert_int_equal(qn__trace_shut(&err), QN_OK);
     qn__trace_close_rings();
 }
 
@@ -193,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring_keeps_order_and_counts),
+        cmocka_unit_test(a_ring_is_ready_and_wakes_its_writer),
         cmocka_unit_test(threads_come_and_go),
         cmocka_unit_test(lists),
         cmocka_unit_test(maps),

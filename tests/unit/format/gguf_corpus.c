@@ -2,55 +2,10 @@
 /* tests/unit/format/gguf_corpus.c -- every file of the seed corpus, by path and from memory: good ones open, each bad
  * one fails with its status and one line that names the key or tensor, the offset and what was expected (the .expect
  * file says which words; tests/fuzz/make_corpus.py writes both). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "corpus.h"
 #include <quern/gguf.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define CORPUS QN_TESTS_DIR "/fuzz/corpus/fuzz_gguf"
-
-static char *read_file(const char *path, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f) fail_msg("cannot open %s", path);
-    char *data = malloc(1 << 16);
-    *size = fread(data, 1, 1 << 16, f);
-    fclose(f);
-    /* Exactly as large as the file, so that a sanitizer sees one byte too far. */
-    char *exact = malloc(*size ? *size : 1);
-    memcpy(exact, data, *size);
-    free(data);
-    return exact;
-}
-
-/* Returns the number of complaints about one way of opening. */
-static int check(const char *name, const char *how, const char *status_name, char *const *words, int n_words,
-                 qn_status status, const qn_error *err)
-{
-    int bad = 0;
-    if (strcmp(qn_status_name(status), status_name) != 0) {
-        print_error("%s %s: found status %s, expected %s (%s)\n", name, how, qn_status_name(status), status_name,
-                    status == QN_OK ? "" : err->text);
-        return 1;
-    }
-    if (status == QN_OK) return 0;
-    for (int i = 0; i < n_words; i++) {
-        if (strstr(err->text, words[i])) continue;
-        print_error("%s %s: \"%s\" does not say \"%s\"\n", name, how, err->text, words[i]);
-        bad++;
-    }
-    if (strchr(err->text, '\n') || strlen(err->text) < 20 || !strstr(err->text, "offset") ||
-        !strstr(err->text, "expected")) {
-        print_error("%s %s: \"%s\" is not one line with an offset and what was expected\n", name, how, err->text);
-        bad++;
-    }
-    return bad;
-}
 
 static int open_both_ways(const char *name, const char *status_name, char *const *words, int n_words)
 {
@@ -78,24 +33,7 @@ static int open_both_ways(const char *name, const char *status_name, char *const
 static void test_corpus(void **state)
 {
     (void)state;
-    char line[1024];
-    int n_files = 0, n_bad_files = 0, complaints = 0;
-    FILE *expect = fopen(QN_TESTS_DIR "/fuzz/corpus/fuzz_gguf.expect", "r");
-    assert_non_null(expect);
-    while (fgets(line, sizeof line, expect)) {
-        char *words[16], *save = NULL;
-        int n = 0;
-        line[strcspn(line, "\n")] = '\0';
-        for (char *w = strtok_r(line, "\t", &save); w && n < 16; w = strtok_r(NULL, "\t", &save)) words[n++] = w;
-        assert_true(n >= 2);
-        n_files++;
-        n_bad_files += strncmp(words[0], "bad-", 4) == 0;
-        complaints += open_both_ways(words[0], words[1], words + 2, n - 2);
-    }
-    fclose(expect);
-    assert_int_equal(complaints, 0);
-    assert_true(n_files > 100);
-    assert_true(n_bad_files >= 45);
+    each_file(CORPUS ".expect", open_both_ways, 100, 45);
 }
 
 /* Every prefix of a good file is a bad file, or good: it must not matter which. Prefixes that end before the data fail.

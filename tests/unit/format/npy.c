@@ -219,6 +219,27 @@ static void test_writer_misuse(void **state)
     assert_int_equal(access(OUT, F_OK), -1);
 }
 
+/* A header with another number of rows is the one that would be made, where it has as many digits. */
+static void test_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t from, to;
+        bool fits;
+    } cases[] = {{0, 9, true}, {9, 10, false}, {10, 99, true}, {1000, 7, false}, {INT64_MAX, INT64_MAX - 5, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        qn_str have = {0}, want = {0};
+        assert_true(qn__npy_header(&have, QN_DTYPE_F32, &qn_shape_of(cases[i].from, 17), 128));
+        assert_true(
+            qn__npy_header(&want, QN_DTYPE_F32, &qn_shape_of(cases[i].fits ? cases[i].to : cases[i].from, 17), 128));
+        assert_true(qn__npy_set_rows(have.data, cases[i].to) == cases[i].fits);
+        assert_true(have.len == want.len);
+        assert_memory_equal(have.data, want.data, want.len);
+        qn__str_deinit(&have);
+        qn__str_deinit(&want);
+    }
+}
+
 /* The logits of the test material, where it is. */
 static void test_material(void **state)
 {
@@ -239,8 +260,9 @@ static void test_material(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read),    cmocka_unit_test(test_write),         cmocka_unit_test(test_fortran),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_writer_misuse), cmocka_unit_test(test_material),
+        cmocka_unit_test(test_read),     cmocka_unit_test(test_write),         cmocka_unit_test(test_fortran),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_writer_misuse), cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_material),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
