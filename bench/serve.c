@@ -258,14 +258,14 @@ static double health_ms(void)
     const struct sockaddr_in to = {.sin_family = AF_INET,
                                    .sin_port = htons((uint16_t)o.port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    static const char ask[] = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+    static const char request[] = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
     char reply[4096];
     size_t n = 0;
     ssize_t got = 0;
     const int64_t start = now_ns();
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)) != 0 ||
-        send(fd, ask, sizeof(ask) - 1, MSG_NOSIGNAL) != (ssize_t)sizeof(ask) - 1)
+        send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) != (ssize_t)sizeof(request) - 1)
         fail("/health: %s", strerror(errno));
     while (n < sizeof(reply) && (got = recv(fd, reply + n, sizeof(reply) - n, 0)) > 0) n += (size_t)got;
     if (n < 12 || memcmp(reply, "HTTP/1.1 200", 12) != 0) fail("/health does not answer 200");

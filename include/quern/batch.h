@@ -82,10 +82,11 @@ typedef enum qn_batch_event_kind {
 } qn_batch_event_kind;
 
 typedef struct qn_batch_usage {
-    int32_t n_prompt, n_read;               /* tokens of the prompt; of these in the cache now */
+    int32_t n_prompt, n_read;               /* tokens of the prompt; of these read, and not to be read again */
     int32_t n_cached;                       /* of these found in the cache when it began */
     int32_t n_generated;                    /* tokens sent */
     int32_t n_set_back;                     /* times that its cells were taken away */
+    int32_t n_left_out;                     /* of prompt and answer, when the context was full (context_shift) */
     int64_t queue_ns, read_ns, generate_ns; /* waited; then until the first token; then until now */
 } qn_batch_usage;
 
@@ -118,6 +119,12 @@ typedef struct qn_batch_request {
     const qn_grammar *grammar;        /* NULL: none; stays until the request's end */
     const qn_lazy_options *lazy;      /* of the grammar; NULL: awake; copied */
     int32_t max_tokens;               /* 0: until the context is full */
+    /* An answer that fills the context goes on until max_tokens, where that is given: of the oldest tokens behind the
+     * first n_keep (< 0: the prompt; at most n_ctx - 4) n_discard are left out (0: half), and what stays is read anew
+     * at its new places. So the answer goes on as one to the shorter text would, to the bit, whatever the model's kind
+     * of positions and memory. A prompt longer than the context is shortened by the same rule. */
+    bool context_shift;
+    int32_t n_keep, n_discard;
     bool logprobs;
     int32_t n_top;   /* with logprobs: alternatives to tell, 0 to QN_BATCH_MAX_TOP */
     const char *key; /* whose it is, copied; NULL: "". Streams are given to keys in turn; a key's cache is its own */
@@ -132,7 +139,8 @@ typedef struct qn_batch_request {
 
 /* Takes all the memory that the request will need, unless it is the first with an adapter that was opened after the
  * batcher was created. `fn` may be called before this returns. invalid for a prompt that is
- * empty, longer than the context (both numbers are told) or holds what is no token, and as qn_sampler_create,
+ * empty, longer than the context (both numbers are told; not with context_shift) or holds what is no token, for a
+ * negative n_discard, and as qn_sampler_create,
  * qn_matcher_create and qn_session_set_loras; limit when the queue is full; nomem; state while it is being destroyed.
  * Without success `fn` is never called. */
 QN_API qn_status qn_batcher_submit(qn_batcher *b, const qn_batch_request *request, uint64_t *id, qn_error *err);
@@ -153,9 +161,11 @@ typedef struct qn_batcher_stats {
     int32_t n_cells, n_stream_cells, n_shared_cells, n_cached_cells, n_free_cells;
     int32_t n_cached;             /* ends of prefixes in the tree: conversations that can be gone on with */
     uint64_t n_requests, n_ended; /* taken, ended */
-    uint64_t tokens_read, tokens_reused, tokens_generated, tokens_read_again; /* again: after a set-back */
+    /* again: after a set-back, or when something was left out */
+    uint64_t tokens_read, tokens_reused, tokens_generated, tokens_read_again;
     uint64_t n_steps, n_set_backs, n_evictions; /* the last: cells that the tree gave up for room */
-    double busy_seconds;                        /* spent in steps */
+    uint64_t n_context_shifts;
+    double busy_seconds;   /* spent in steps */
     double decode_seconds; /* what a step without prompts takes now, moving average; 0: not known */
     double step_seconds;   /* how long the step under way has taken; 0 when idle */
     /* steps by how long they took: the i-th those of at most 2^i / 4096 s that no bucket before it has (0.24 ms to 8

@@ -43,48 +43,16 @@ void cli_sampling_options(cli_sampling *s, cli_option *rows)
 
 /* ---- the order ---- */
 
-/* Names of llama.cpp's that are not the rows'. */
-static const struct {
-    const char *alias, *name;
-} aliases[] = {
-    {"typ_p", "typical_p"}, {"typ", "typical_p"},    {"typical", "typical_p"},
-    {"nucleus", "top_p"},   {"temp", "temperature"},
-};
-
-static const struct {
-    const char *name;
-    char letter;
-} samplers[] = {
-#define SAMPLER(name, letter, text) {#name, letter},
-    QN_SAMPLER_ROWS(SAMPLER)
-#undef SAMPLER
-};
-
-/* The letter of a sampler's name, in which - and _ are the same; 0: there is none. */
-static char find_sampler(const char *text, size_t len)
-{
-    char name[32];
-    if (len >= sizeof(name)) return 0;
-    for (size_t i = 0; i < len; i++) name[i] = text[i] == '-' ? '_' : text[i];
-    name[len] = '\0';
-    const char *wanted = name;
-    for (int i = 0; i < CLI_N(aliases); i++)
-        if (strcmp(name, aliases[i].alias) == 0) wanted = aliases[i].name;
-    for (int i = 0; i < CLI_N(samplers); i++)
-        if (strcmp(wanted, samplers[i].name) == 0) return samplers[i].letter;
-    return 0;
-}
-
 /* --samplers and --sampling-seq to the letters that the library takes. */
 static int parse_order(const cli_sampling *s, char order[QN_SAMPLER_COUNT + 1])
 {
     const char *text = s->samplers ? s->samplers : s->letters, *option = s->samplers ? "samplers" : "sampling-seq";
-    const bool names = s->samplers && (strchr(text, ';') || find_sampler(text, strlen(text)));
+    const bool names = s->samplers && (strchr(text, ';') || qn_sampler_letter(text, strlen(text)));
     int n = 0;
     if (s->samplers && s->letters) return cli_bad_usage("--samplers and --sampling-seq exclude each other");
     for (const char *p = text; *p;) {
         const size_t len = names ? strcspn(p, ";") : 1;
-        const char letter = names ? find_sampler(p, len) : strchr(letters, *p) ? *p : '\0';
+        const char letter = names ? qn_sampler_letter(p, len) : strchr(letters, *p) ? *p : '\0';
         if (!letter)
             return cli_bad_usage("--%s: \"%.*s\" is no sampler; \"quern help run\" lists them", option,
                                  len > 32 ? 32 : (int)len, p);

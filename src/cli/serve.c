@@ -36,7 +36,8 @@ typedef struct serve_command {
     const char *keep_alive;
     const char *host, *alias, *key_file, *template_name, *template_file, *max_body;
     int32_t port, n_ctx, n_batch, parallel, queue, threads_http, timeout, request_timeout, n_predict, grace;
-    bool no_auth, share_cache, no_cache, log_disable, lora_later;
+    int32_t n_keep;
+    bool no_auth, share_cache, no_cache, log_disable, lora_later, context_shift;
     cli_strings keys, allow_hosts, origins, stop;
     cli_sampling sampling;
     cli_model_options options;
@@ -135,6 +136,14 @@ static int parse(serve_command *c, int argc, char **argv)
         {"n-predict", 'n', CLI_INT, &c->n_predict, "N",
          "tokens of an answer where a request doesn't say; -1: until the context is full (default: -1)", -1, 1 << 28,
          NULL},
+        {"context-shift", 0, CLI_FLAG, &c->context_shift, NULL,
+         "answers that fill the context go on, as far as they have a number of tokens to go to: the oldest half of "
+         "what "
+         "they see is left out",
+         0, 0, NULL},
+        {"keep", 0, CLI_INT, &c->n_keep, "N",
+         "tokens of the prompt that are never left out, where a request doesn't say; -1: all (default: 0)", -1, 1 << 28,
+         NULL},
         {"grace", 0, CLI_INT, &c->grace, "N",
          "seconds that answers under way may take when the server is ended (default: 30)", 0, 86400, NULL},
         {"log-disable", 0, CLI_FLAG, &c->log_disable, NULL, "no line a request on standard error", 0, 0, NULL},
@@ -154,6 +163,7 @@ static int parse(serve_command *c, int argc, char **argv)
     if (status >= 0) return status;
     if (c->template_name && c->template_file) return cli_bad_usage("a template was given twice");
     if (c->alias && c->n_models != 1) return cli_bad_usage("--alias is for one MODEL");
+    if (c->n_keep && !c->context_shift) return cli_bad_usage("--keep is for --context-shift");
     const int checked = cli_check_sampling(&c->sampling);
     if (checked != CLI_OK) return checked;
     note_fixed(c, options, CLI_N(options), argc, argv);
@@ -275,7 +285,8 @@ static const qn_sampler_params *make_sampler(void *ctx, const qn_tokenizer *tok,
     const serve_command *c = ctx;
     cli_sampler_params *p = malloc(sizeof(*p));
     if (p && cli_sampling_params(&c->sampling, tok, n_ctx, p) == CLI_OK) return &p->params;
-    *err = (qn_error){.status = QN_STATUS_invalid, .text = "the options of sampling do not fit it"};
+    *err = p ? (qn_error){.status = QN_STATUS_invalid, .text = "the options of sampling do not fit it"}
+             : (qn_error){.status = QN_STATUS_nomem, .text = "out of memory"};
     free(p);
     return NULL;
 }
@@ -318,6 +329,8 @@ static int fill_options(serve_command *c)
         .fixed = c->fixed,
         .n_fixed = c->n_fixed,
         .max_tokens = c->n_predict > 0 ? c->n_predict : 0,
+        .context_shift = c->context_shift,
+        .n_keep = c->n_keep,
         .stop = c->stop.item,
         .n_stop = c->stop.n,
         .keys = c->all_keys,
@@ -355,7 +368,7 @@ static int fill_options(serve_command *c)
     }
     if (status == CLI_OK && o->n_loras && c->n_models != 1) status = cli_bad_usage("--lora is for one MODEL");
     if (status == CLI_OK) status = cli_engine_options(&c->options, &c->scratch, &o->engine);
-    if (status == CLI_OK && o->engine.memory != QN_MEMORY_AUTO) { /* of all models in sum: a model gets its share */
+    if (status == CLI_OK && o->engine.memory != QN_MEMORY_AUTO) { /* of all models in sum; the loader shares it out */
         o->memory = o->engine.memory;
         o->engine.memory = 0;
     }

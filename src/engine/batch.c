@@ -166,27 +166,51 @@ static qn_status check(const qn_batcher *b, const qn_batch_request *r, qn_error 
 {
     if (!r->fn) return QN_FAIL(err, invalid, "a request without a callback");
     if (!r->n_prompt) return QN_FAIL(err, invalid, "the prompt is empty; at least one token is needed");
-    if (r->n_prompt > (size_t)b->n_ctx)
+    if (r->n_prompt > (size_t)(r->context_shift ? INT32_MAX : b->n_ctx))
         return QN_FAIL(err, invalid, "the prompt has %zu tokens, the context %d", r->n_prompt, b->n_ctx);
     for (size_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || r->prompt[i] >= b->n_vocab)
             return QN_FAIL(err, invalid, "token %zu of the prompt is %d; 0 to %d are in the vocabulary", i,
                            r->prompt[i], b->n_vocab - 1);
     QN_TRY(range("n_top", r->n_top, QN_BATCH_MAX_TOP, err));
+    QN_TRY(range("n_discard", r->n_discard, INT32_MAX, err));
     return range("max_tokens", r->max_tokens, INT32_MAX, err);
+}
+
+/* What a full context keeps at its beginning, and what goes behind that. Something always goes, something stays. */
+static void fill_shift(const qn_batcher *b, const qn_batch_request *r, qn_batch_stream *s)
+{
+    enum { ROOM = 4 }; /* tokens of the context that change at least */
+    const int32_t n = r->n_keep < 0 ? (int32_t)r->n_prompt : r->n_keep, most = b->n_ctx > ROOM ? b->n_ctx - ROOM : 0;
+    s->n_keep = n < most ? n : most;
+    const int32_t behind = b->n_ctx + 1 - s->n_keep;
+    s->n_discard = !r->n_discard ? behind / 2 : r->n_discard < behind ? r->n_discard : behind - 1;
+}
+
+/* The prompt's tokens, as many as fit: what does not is left out as it is behind an answer. */
+static void fill_prompt(const qn_batcher *b, const qn_batch_request *r, qn_batch_stream *s)
+{
+    const int32_t n = (int32_t)r->n_prompt, over = n > b->n_ctx ? n - b->n_ctx : 0;
+    const int32_t n_shifts = over ? (over - 1) / s->n_discard + 1 : 0, gone = n_shifts * s->n_discard;
+    const int32_t first = gone ? s->n_keep : n;
+    memcpy(s->tokens, r->prompt, (size_t)first * sizeof(*s->tokens));
+    memcpy(s->tokens + first, r->prompt + first + gone, (size_t)(n - first - gone) * sizeof(*s->tokens));
+    s->n_tokens = s->n_prompt = n - gone;
+    s->usage.n_left_out = gone;
 }
 
 static qn_status fill(qn_batcher *b, const qn_batch_request *r, qn_batch_stream *s, qn_error *err)
 {
     const qn_tokenizer *tok = qn_engine_tokenizer(b->engine);
-    const int32_t n = (int32_t)r->n_prompt, room = b->n_ctx + 1 - n; /* the last token needs no cell */
-    s->n_tokens = s->n_prompt = n;
-    s->max_tokens = r->max_tokens && r->max_tokens < room ? r->max_tokens : room;
-    s->cap = n + s->max_tokens;
+    const int64_t n = (int64_t)r->n_prompt, room = b->n_ctx + 1 - n; /* the last token needs no cell */
+    fill_shift(b, r, s);
+    const bool shifts = r->context_shift && r->max_tokens && r->max_tokens > room;
+    s->cap = !shifts && r->max_tokens && r->max_tokens < room ? (int32_t)(n + r->max_tokens) : b->n_ctx + 1;
     s->key = qn__strdup(r->key ? r->key : "");
     s->tokens = qn__alloc((size_t)s->cap * sizeof(*s->tokens));
     if (!s->tokens || !s->key) return QN_FAIL_NOMEM(err, (size_t)s->cap * sizeof(*s->tokens));
-    memcpy(s->tokens, r->prompt, r->n_prompt * sizeof(*s->tokens));
+    fill_prompt(b, r, s);
+    s->max_tokens = shifts ? r->max_tokens : s->cap - s->n_tokens;
     qn_sampler_params params = r->sampler ? *r->sampler : (qn_sampler_params){0};
     params.scratch = b->scratch[0];
     QN_TRY(qn_sampler_create(&params, b->n_vocab, tok, &s->sampler, err));
@@ -200,7 +224,7 @@ static qn_status fill(qn_batcher *b, const qn_batch_request *r, qn_batch_stream 
     s->no_cache = r->no_cache || b->no_cache;
     s->fn = r->fn;
     s->ctx = r->ctx;
-    s->usage.n_prompt = n;
+    s->usage.n_prompt = (int32_t)n;
     s->submit_ns = qn__now_ns();
     return QN_OK;
 }

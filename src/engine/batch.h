@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/batch.h -- inside the batcher. Reading a prompt and generating are one thing: a stream has tokens, of
  * which the first n_done are in the cache, and whoever has all of them there gets the next one. A stream that was set
- * back has n_done 0, reads again what of it has left the cache, and goes on.
+ * back has n_done 0, reads again what of it has left the cache, and goes on; so does one whose context was full, with
+ * fewer tokens.
  *
  * `lock` guards the queue, the table of streams, what callers set in a stream, and the numbers that callers look at. It
  * is never held while something is computed or called back. The executor alone changes the rest. */
@@ -43,8 +44,10 @@ struct qn_batch_stream {
     uint64_t id;           /* the older the smaller */
     char *key;
     qn_batch_space *space;
-    qn_token *tokens; /* [cap] the prompt, then what was generated */
-    int32_t n_tokens, cap, n_done, n_prompt, max_tokens;
+    qn_token *tokens;                                    /* [cap] the prompt, then what was generated */
+    int32_t n_tokens, cap, n_done, n_prompt, max_tokens; /* n_prompt: of those that are still there */
+    int32_t n_keep,
+        n_discard;       /* when the context is full: tokens that stay at the beginning, and that go behind them */
     int32_t seq;         /* -1 while it waits in the queue */
     qn_tree_place place; /* how much of it the tree has */
     int32_t n_part;      /* tokens of it in the step being computed */
@@ -68,10 +71,11 @@ struct qn_batch_stream {
 };
 
 /* What takes how long: seconds of steps that only decode, by number of streams (1, 2, 3 to 4, 5 to 8 ..), steps since
- * that was measured, and seconds of each token of a prompt beyond it. 0: not known. */
+ * that was measured, and seconds of each token of a prompt beyond it, where nobody decodes and beside streams; and how
+ * much more at a depth of 8192. 0: not known. */
 enum { QN_PACE_CLASSES = 8 };
 typedef struct qn_pace {
-    double decode_s[QN_PACE_CLASSES], token_s;
+    double decode_s[QN_PACE_CLASSES], token_s[2], deep_s;
     int32_t since[QN_PACE_CLASSES];
 } qn_pace;
 
@@ -121,6 +125,8 @@ void qn__batch_keep_prompt(qn_batcher *b, qn_batch_stream *s);
 void qn__batch_leave(qn_batcher *b, qn_batch_stream *s);
 /* Free cells in every group for what is planned, n tokens; unused prefixes go for them. False: they are not enough. */
 bool qn__batch_make_room(qn_batcher *b, int32_t n);
+/* The context is full: tokens go, and the sequence begins anew with what stays. */
+void qn__batch_shift(qn_batcher *b, qn_batch_stream *s);
 /* Cells that a stream which begins needs beside those that streams hold now. */
 int32_t qn__batch_new_cells(const qn_batcher *b, const qn_batch_stream *s);
 /* Whether a stream is just reading what `s` could share: both would read it in the time that one takes. */
@@ -131,10 +137,15 @@ void qn__batch_count_cells(const qn_batcher *b, qn_batcher_stats *out);
 double qn__pace_decode(const qn_pace *p, int32_t n);
 /* Is it so long ago that this was measured that the next step should read nothing? */
 bool qn__pace_decode_alone(const qn_pace *p, int32_t n);
-/* Tokens of the prompts of n_reading streams that may be read while n_decoding wait (in this step or for it); at most
- * `most`. */
-int32_t qn__pace_budget(const qn_pace *p, int32_t n_decoding, int32_t n_reading, int32_t most);
-void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double seconds);
+/* Seconds that a token of a prompt takes behind `depth` others, beside n_decoding streams; a guess at first. */
+double qn__pace_token(const qn_pace *p, int32_t n_decoding, double depth);
+/* Seconds in which prompts of n_reading streams, which take rest_s in all, may be read while n_decoding wait (in this
+ * step or for it). */
+double qn__pace_seconds(const qn_pace *p, int32_t n_decoding, int32_t n_reading, double rest_s);
+/* Tokens of a prompt that fit in, behind `depth` others; a few always do. */
+int32_t qn__pace_fit(const qn_pace *p, int32_t n_decoding, double depth, double seconds);
+/* A step with n_decoded streams that read n_read tokens, which lay behind `depth` others on average. */
+void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double depth, double seconds);
 /* ---- batch_choose.c: a token ---- */
 /* The next tokens of n streams that are ready, out of the logits of the step: sent, and a stream is over where that was
  * its last. */

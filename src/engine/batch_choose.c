@@ -159,7 +159,7 @@ static void take(qn_batcher *b, qn_batch_stream *s)
     tell(b, s);
     if (s->choice.last)
         stop(s);
-    else if (s->n_tokens == s->cap)
+    else if (s->usage.n_generated == s->max_tokens)
         s->over = true; /* the end that submit foresaw */
 }
 

@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* src/engine/batch_pace.c -- how much of prompts a step reads: as much as takes the time that its decoding takes; where
- * more streams read than decode, as many times that, so that a crowd which came at once begins soon.
- * Moving averages of both, the latter by the number of streams, since that changes faster than the averages would. */
+/* src/engine/batch_pace.c -- how much of prompts a step reads: nearly as much as takes the time that its decoding
+ * takes; where more streams read than decode, as many times that, so that a crowd which came at once begins soon.
+ * Moving averages of both, the latter by the number of streams, since that changes faster than the averages would. A
+ * token of a prompt takes a part that grows with its depth, since it attends to all before it; beside streams it takes
+ * more than in the large steps of a prompt that is alone. */
 #include "engine/batch.h"
 
 enum {
-    LEAST_READ = 4,  /* tokens of prompts a step, however slow: deep in a long prompt attention is most of the time */
+    LEAST_READ = 2,  /* tokens of prompts a step, however slow: deep in a long prompt attention is most of the time */
     FIRST_READ = 64, /* before anything was measured */
     STALE = 32,      /* steps with prompts after which one without is due, to measure it */
 };
 
+/* A step with prompts may take twice what decoding alone takes. Steps of one size differ by a tenth and more, so that
+ * less is aimed at. */
+static const double AIM = 0.9;
 /* A step that keeps nobody waiting: whoever comes meanwhile begins after it, and a cancelled request is noticed. */
 static const double ALONE_SECONDS = 0.15;
+/* Of a prompt that takes longer than that, in times of a stream's step: a question behind it waits for less. A token in
+ * a step of ten takes up to twice what it takes in one of 64, so that shorter prompts are read in large steps; less
+ * than 20 ms nobody would notice. */
+static const double LONG_SECONDS = 20, LONG_STEPS = 3, LEAST_SECONDS = 0.02;
+static const double DEEP = 8192; /* tokens */
 
 /* Streams in powers of two. */
 static int32_t class_of(int32_t n)
@@ -33,23 +43,58 @@ double qn__pace_decode(const qn_pace *p, int32_t n)
 
 bool qn__pace_decode_alone(const qn_pace *p, int32_t n) { return n > 0 && p->since[class_of(n)] >= STALE; }
 
-int32_t qn__pace_budget(const qn_pace *p, int32_t n_decoding, int32_t n_reading, int32_t most)
+double qn__pace_token(const qn_pace *p, int32_t n_decoding, double depth)
+{
+    const double own = p->token_s[n_decoding > 0], token = own > 0 ? own : p->token_s[n_decoding == 0];
+    return token > 0 ? token + p->deep_s * depth / DEEP : ALONE_SECONDS / FIRST_READ;
+}
+
+/* Nobody waits for a token. */
+static double alone(const qn_pace *p, double rest_s)
+{
+    const double decode = qn__pace_decode(p, 1), steps = LONG_STEPS * decode;
+    if (rest_s <= LONG_SECONDS || decode <= 0 || steps > ALONE_SECONDS) return ALONE_SECONDS;
+    return steps > LEAST_SECONDS ? steps : LEAST_SECONDS;
+}
+
+double qn__pace_seconds(const qn_pace *p, int32_t n_decoding, int32_t n_reading, double rest_s)
 {
     const double decode = n_decoding ? qn__pace_decode(p, n_decoding) : 0;
-    double may = n_decoding && n_reading > n_decoding ? decode * n_reading / n_decoding : decode;
-    if (!n_decoding || may > ALONE_SECONDS) may = decode > ALONE_SECONDS ? decode : ALONE_SECONDS;
-    double tokens = p->token_s > 0 && may > 0 ? may / p->token_s : FIRST_READ;
-    if (tokens < LEAST_READ) tokens = LEAST_READ;
-    return tokens < most ? (int32_t)tokens : most;
+    if (!n_decoding) return alone(p, rest_s);
+    if (decode <= 0) return ALONE_SECONDS;
+    const double may = AIM * (n_reading > n_decoding ? decode * n_reading / n_decoding : decode);
+    if (may > ALONE_SECONDS) return decode > ALONE_SECONDS ? decode : ALONE_SECONDS;
+    return may;
 }
+
+int32_t qn__pace_fit(const qn_pace *p, int32_t n_decoding, double depth, double seconds)
+{
+    const double tokens = seconds / qn__pace_token(p, n_decoding, depth);
+    return tokens < LEAST_READ ? LEAST_READ : tokens < INT32_MAX ? (int32_t)tokens : INT32_MAX;
+}
+
+static double at_most(double x, double most) { return most > 0 && x > most ? most : x; }
 
 static void average(double *mean, double x)
 {
-    if (*mean > 0 && x > 4 * *mean) x = 4 * *mean; /* a graph was compiled, or the machine was busy */
+    x = at_most(x, 4 * *mean); /* a graph was compiled, or the machine was busy */
     *mean = *mean > 0 ? *mean + (x - *mean) / 8 : x;
 }
 
-void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double seconds)
+/* token + deep * depth, moved towards what was measured by the one that counts for more at this depth. */
+static void average_token(qn_pace *p, double *token, double depth, double x)
+{
+    const double at = depth / DEEP, guess = *token + p->deep_s * at;
+    if (*token <= 0) {
+        *token = x > p->deep_s * at ? x - p->deep_s * at : x;
+        return;
+    }
+    const double change = (at_most(x, 4 * guess) - guess) / 8 / (1 + at * at);
+    p->deep_s = p->deep_s + change * at > 0 ? p->deep_s + change * at : 0;
+    *token = *token + change > guess / 64 ? *token + change : guess / 64;
+}
+
+void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double depth, double seconds)
 {
     const int32_t k = class_of(n_decoded);
     if (n_read == 0) {
@@ -58,6 +103,6 @@ void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double seconds
         return;
     }
     const double decode = n_decoded ? qn__pace_decode(p, n_decoded) : 0;
-    if (seconds > decode) average(&p->token_s, (seconds - decode) / n_read);
+    if (seconds > decode) average_token(p, &p->token_s[n_decoded > 0], depth, (seconds - decode) / n_read);
     if (n_decoded) p->since[k]++;
 }

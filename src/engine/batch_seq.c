@@ -94,6 +94,14 @@ void qn__batch_keep_prompt(qn_batcher *b, qn_batch_stream *s)
     qn__tree_add(&b->tree, &s->space->root, s->seq, &s->place, end ? s->n_prompt : s->n_done, end);
 }
 
+static void drop(qn_batcher *b, qn_batch_stream *s)
+{
+    (void)qn_session_seq_remove(b->session, s->seq, 0, -1, NULL); /* what can fail is asking for one that isn't there */
+    b->seqs[s->seq] = NULL;
+    s->seq = -1;
+    s->n_done = 0;
+}
+
 void qn__batch_leave(qn_batcher *b, qn_batch_stream *s)
 {
     if (s->seq < 0) return;
@@ -101,10 +109,25 @@ void qn__batch_leave(qn_batcher *b, qn_batch_stream *s)
         qn__tree_add(&b->tree, &s->space->root, s->seq, &s->place, s->n_done, true);
         qn__tree_use(&b->tree, s->place.node);
     }
-    (void)qn_session_seq_remove(b->session, s->seq, 0, -1, NULL); /* what can fail is asking for one that isn't there */
-    b->seqs[s->seq] = NULL;
-    s->seq = -1;
-    s->n_done = 0;
+    drop(b, s);
+}
+
+/* What is kept at the beginning is in the tree, if anything of this stream is; the rest saw what goes now, and is of no
+ * use to anybody. */
+void qn__batch_shift(qn_batcher *b, qn_batch_stream *s)
+{
+    qn_token *at = s->tokens + s->n_keep;
+    if (!s->no_cache) qn__tree_use(&b->tree, s->place.node); /* ends before beginnings, so that all of it can go */
+    drop(b, s);
+    memmove(at, at + s->n_discard, (size_t)(s->n_tokens - s->n_keep - s->n_discard) * sizeof(*at));
+    s->n_tokens -= s->n_discard;
+    if (s->n_prompt > s->n_keep) s->n_prompt = s->n_keep; /* what only one answer will read again */
+    s->credit = 0;
+    qn__batch_begin(b, s);
+    qn__mutex_lock(&b->lock);
+    s->usage.n_left_out += s->n_discard;
+    b->stats.n_context_shifts++;
+    qn__mutex_unlock(&b->lock);
 }
 
 /* ---- room ---- */

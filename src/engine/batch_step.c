@@ -9,7 +9,6 @@ enum {
     AGE = 16, /* tokens that a prompt counts as shorter for each step in which others read, until it has read so many */
     HEADROOM = 16, /* cells that each stream should have before another one begins */
     SHORT = 32,    /* tokens of a prompt that is read at once, one a step: a question need not wait for three steps */
-    BESIDE = 8,    /* tokens that are read beside what ends a prompt while nobody decodes */
 };
 
 /* ---- leaving ---- */
@@ -46,6 +45,13 @@ static void finish_all(qn_batcher *b)
             finish(b, b->streams[i]);
         else
             i++;
+}
+
+/* Streams that have no room for another token, and may go on. */
+static void shift_all(qn_batcher *b)
+{
+    for (int32_t i = 0; i < b->n_streams; i++)
+        if (b->streams[i]->n_tokens == b->streams[i]->cap) qn__batch_shift(b, b->streams[i]);
 }
 
 /* Those that callers cancelled. */
@@ -138,6 +144,12 @@ static bool has_room(const qn_batcher *b, const qn_batch_stream *s)
     return need + qn__batch_new_cells(b, s) + HEADROOM <= b->n_ctx;
 }
 
+/* Under lock. What was left out of the prompt was read once. */
+static void note_read(qn_batch_stream *s)
+{
+    s->usage.n_read = s->usage.n_prompt - (s->n_done < s->n_prompt ? s->n_prompt - s->n_done : 0);
+}
+
 static void begin(qn_batcher *b, qn_batch_stream *s)
 {
     qn__batch_begin(b, s);
@@ -149,7 +161,7 @@ static void begin(qn_batcher *b, qn_batch_stream *s)
         s->usage.n_cached = s->n_done;
         b->stats.tokens_reused += (uint64_t)s->n_done;
     }
-    s->usage.n_read = s->n_done < s->n_prompt ? s->n_done : s->n_prompt;
+    note_read(s);
     qn__mutex_unlock(&b->lock);
     s->begun = true;
 }
@@ -230,10 +242,36 @@ static qn_batch_stream *next_to_read(const qn_batcher *b)
     return chosen;
 }
 
-static int32_t n_reading(const qn_batcher *b)
+/* Seconds in which prompts may be read beside or before n_waiting streams. */
+static double time_to_read(const qn_batcher *b, int32_t n_waiting)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < b->n_streams; i++) n += rest(b->streams[i]) > 1 && takes_part(b, b->streams[i]);
+    double rest_s = 0;
+    for (int32_t i = 0; i < b->n_streams; i++) {
+        const qn_batch_stream *s = b->streams[i];
+        if (rest(s) < 2 || !takes_part(b, s)) continue;
+        n++;
+        rest_s += rest(s) * qn__pace_token(&b->pace, n_waiting, (s->n_done + s->n_tokens) * 0.5);
+    }
+    return qn__pace_seconds(&b->pace, n_waiting, n, rest_s);
+}
+
+/* Gives prompts their parts of a step of n tokens so far; returns how many there are with them. */
+static int32_t plan_reading(qn_batcher *b, int32_t n, int32_t n_waiting)
+{
+    double left = time_to_read(b, n_waiting);
+    int32_t most = b->n_batch - n;
+    bool first = true;
+    for (qn_batch_stream *s; most > 0 && left > 0 && (s = next_to_read(b)); first = false) {
+        const int32_t fit = qn__pace_fit(&b->pace, n_waiting, s->n_done, left);
+        s->n_part = rest(s) < fit || (first && rest(s) <= SHORT) ? rest(s) : fit;
+        if (s->n_part > most) s->n_part = most;
+        left -= s->n_part * qn__pace_token(&b->pace, n_waiting, s->n_done);
+        most -= s->n_part;
+        n += s->n_part;
+        /* who gets a first token out of a step where nobody waits should not wait for anything else */
+        if (!n_waiting && s->n_part == rest(s)) break;
+    }
     return n;
 }
 
@@ -250,17 +288,7 @@ static int32_t plan(qn_batcher *b)
         n++;
     }
     if (qn__pace_decode_alone(&b->pace, n)) return n;
-    const int32_t n_waiting = n ? n : n_decoding(b);
-    int32_t left = qn__pace_budget(&b->pace, n_waiting, n_reading(b), b->n_batch - n);
-    bool first = true;
-    for (qn_batch_stream *s; left > 0 && (s = next_to_read(b)); first = false) {
-        s->n_part = rest(s) < left || (first && rest(s) <= SHORT && rest(s) <= b->n_batch - n) ? rest(s) : left;
-        left -= s->n_part;
-        n += s->n_part;
-        /* who gets a first token out of a step where nobody waits should not wait for much else */
-        if (!n_waiting && s->n_part == rest(s) && left > BESIDE) left = BESIDE;
-    }
-    return n;
+    return plan_reading(b, n, n ? n : n_decoding(b));
 }
 
 /* One stream alone has room for all it may become. */
@@ -298,7 +326,7 @@ static void advance(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
         s->n_done += s->n_part;
         s->credit = s->credit > s->n_part ? s->credit - s->n_part : 0;
         qn__mutex_lock(&b->lock);
-        s->usage.n_read = s->n_done < s->n_prompt ? s->n_done : s->n_prompt;
+        note_read(s);
         if (read)
             *(s->usage.n_set_back ? &b->stats.tokens_read_again : &b->stats.tokens_read) += (uint64_t)s->n_part;
         else if (!ready || s->n_part > 1)
@@ -358,6 +386,7 @@ static bool reads(const qn_batch_stream *s) { return s->n_part > 0 && rest(s) > 
 static void step(qn_batcher *b, int32_t n)
 {
     int32_t n_decoded = 0, n_readers = 0;
+    double depth = 0;
     const int64_t start = qn__now_ns();
     qn__mutex_lock(&b->lock);
     b->step_began_ns = start;
@@ -365,15 +394,18 @@ static void step(qn_batcher *b, int32_t n)
     for (int32_t i = 0; i < b->n_streams; i++) {
         n_decoded += b->streams[i]->n_part == 1 && rest(b->streams[i]) == 1;
         n_readers += reads(b->streams[i]);
+        if (reads(b->streams[i]))
+            depth += b->streams[i]->n_part * (b->streams[i]->n_done + b->streams[i]->n_part * 0.5);
         if (takes_part(b, b->streams[i])) b->streams[i]->served = b->step + 1;
     }
     for (int32_t i = 0; i < b->n_streams; i++) /* a prompt that is read slowly, but passed by none, doesn't wait */
         if (n_readers > reads(b->streams[i])) b->streams[i]->credit += AGE;
     compute(b, b->streams, b->n_streams);
     const double seconds = (double)(qn__now_ns() - start) * 1e-9;
-    qn__pace_note(&b->pace, n_decoded, n - n_decoded, seconds);
+    qn__pace_note(&b->pace, n_decoded, n - n_decoded, n > n_decoded ? depth / (n - n_decoded) : 0, seconds);
     b->step++;
     finish_all(b);
+    shift_all(b);
     QN_ASSERT(qn__tree_adds_up(&b->tree, b->seen));
     publish(b, seconds);
 }

@@ -85,8 +85,10 @@ static bool room(void **data, size_t *cap, size_t need, size_t size)
     return true;
 }
 
+/* Nothing comes behind one that was lost. */
 static void leave_token(choice *c, const qn_batch_event *e)
 {
+    if (c->lost) return;
     void *events = c->events, *tops = c->tops;
     const bool good = room(&events, &c->cap_events, c->n_events + 1, sizeof(*c->events)) &&
                       room(&tops, &c->cap_tops, c->n_tops + (size_t)e->n_top + 1, sizeof(*c->tops));
@@ -145,6 +147,13 @@ void answers_event(void *ctx, const qn_batch_event *e)
 }
 
 /* ---- pieces ---- */
+
+/* Something of it found no memory. */
+static bool is_short(choice *c)
+{
+    c->no_memory = c->no_memory || text_is_short();
+    return c->no_memory;
+}
 
 static void give(choice *c, piece_kind kind, int call, const char *data, size_t n)
 {
@@ -231,7 +240,7 @@ static void read_event(choice *c, const qn_chat_event *e)
 
 static void read_events(choice *c, const qn_chat_event *events, size_t n)
 {
-    for (size_t i = 0; i < n && !c->stop.hit; i++) read_event(c, &events[i]);
+    for (size_t i = 0; i < n && !c->stop.hit && !is_short(c); i++) read_event(c, &events[i]);
 }
 
 /* ---- probabilities ---- */
@@ -386,7 +395,8 @@ static void over(choice *c)
         fail(a, &p);
     } else if (!c->ended) {
         flush(c);
-        end_choice(c, c->stop.hit || c->end == QN_BATCH_END_stop ? FINISH_stop : FINISH_length);
+        const bool stops = c->stop.hit || (c->end == QN_BATCH_END_stop && !a->q.only_reads);
+        end_choice(c, stops ? FINISH_stop : FINISH_length);
     }
 }
 
@@ -428,8 +438,9 @@ static void take_in(choice *c, batch_of_events *b)
 {
     answers *a = c->a;
     if (a->failed || exchange_is_gone(a->x)) return;
-    for (size_t i = 0; i < b->n && !c->ended; i++) {
+    for (size_t i = 0; i < b->n && !c->ended && !a->q.only_reads; i++) {
         take_token(c, &b->events[i], b->tops);
+        if (is_short(c)) break;
         if (thoughts_over(c)) {
             b->n = i + 1; /* what the executor wrote since does not count */
             b->holds += thoughts_end(c, &b->over);
@@ -438,9 +449,10 @@ static void take_in(choice *c, batch_of_events *b)
         end_choice(c, FINISH_stop);
         qn_batcher_cancel(a->x->model->batcher, c->id);
     }
-    if (b->progressed && !b->n && !c->n_tokens && a->q.stream && a->d->progress) a->d->progress(a, c);
-    if (b->over) over(c);
-    if (text_was_short() || b->lost || c->no_memory) fail_for_memory(a);
+    const bool gap = is_short(c) || (b->lost && !c->ended); /* nothing comes behind it */
+    if (!gap && b->progressed && !b->n && !c->n_tokens && a->q.stream && a->d->progress) a->d->progress(a, c);
+    if (!gap && b->over) over(c);
+    if (gap || is_short(c)) fail_for_memory(a);
 }
 
 void answers_pace(answers *a)
@@ -476,19 +488,23 @@ void choice_pump(choice *c)
 
 /* ---- the log ---- */
 
+bool choice_truncated(const choice *c) { return c->used.n_left_out > 0 || c->end == QN_BATCH_END_context; }
+
 void answers_tell(answers *a, text *out)
 {
     pthread_mutex_lock(&a->lock);
     const qn_batch_usage *u = &a->choices[0].used;
-    int n = 0, n_cached = 0, n_set_back = 0;
+    int n = 0, n_cached = 0, n_set_back = 0, n_left_out = 0;
     for (int i = 0; i < a->n; i++) {
         n += a->choices[i].n_tokens;
         n_cached += a->choices[i].used.n_cached;
         n_set_back += a->choices[i].used.n_set_back;
+        n_left_out += a->choices[i].used.n_left_out;
     }
     text_printf(out, ", %zu tokens (%d cached), %d written", a->n_prompt, n_cached, n);
     if (a->n > 1) text_printf(out, " in %d answers", a->n);
     if (n_set_back) text_printf(out, ", set back %d times", n_set_back);
+    if (n_left_out) text_printf(out, ", %d left out", n_left_out);
     text_printf(out, ", waited %.0f ms, read %.0f ms, wrote %.0f ms, %s", (double)u->queue_ns * 1e-6,
                 (double)u->read_ns * 1e-6, (double)u->generate_ns * 1e-6,
                 a->failed                               ? "failed"

@@ -38,6 +38,13 @@ typedef struct ask {
     qn_logit_bias *bias; /* owned (malloc) */
     const char *stop[MAX_STOPS];
     int n_stop, n, max_tokens;
+    bool only_reads; /* its answer has no token: the prompt is in the cache then */
+    bool has_order;
+    char order[QN_SAMPLER_COUNT + 1]; /* of samplers */
+    const char **breakers;            /* owned (malloc): of DRY, NULL at the end; NULL: as the sampler has them */
+    bool progress, timings;           /* are told while the prompt is read; with each piece */
+    bool shift;                       /* beyond the context, up to max_tokens */
+    int n_keep, n_discard; /* then: as llama-server's, without the token that every prompt begins with; -1: all of it */
     bool logprobs, stream, include_usage, no_cache, echo, return_ids;
     int n_top;
     int budget; /* tokens of thoughts, after which they are ended; 0: none */
@@ -54,9 +61,15 @@ void ask_deinit(ask *q);
 bool ask_sampling(ask *q, const fields *f);
 bool ask_stops(ask *q, const fields *f, const char *name);
 bool ask_bias(ask *q, const model *m, const fields *f);
+bool ask_ban(ask *q, qn_token token, problem *p);
+/* How many tokens the answer has at most: < 0 as many as fit. */
+void ask_most(ask *q, int64_t n);
+/* What llama-server's requests say beyond those; see extras.c. */
+bool ask_extras(ask *q, const model *m, const fields *f);
 /* ---- lora.c ---- */
-/* The model's adapters, as they act when a request says nothing; then what it says: "lora". */
-void ask_loras_init(ask *q, model *m);
+/* The model's adapters, as they act when a request says nothing, or the one that it named with the model; then what it
+ * says: "lora". */
+void ask_loras_init(ask *q, const exchange *x);
 bool ask_loras(ask *q, const model *m, const fields *f);
 /* Takes the ask. Replies, now or when the answers have come. */
 void ask_start(exchange *x, ask *q, problem *p);
@@ -176,6 +189,8 @@ void answers_free(answers *a);
 void answers_cancel(exchange *x);
 /* They end with what there is; false where they had ended already. */
 bool answers_stop(answers *a);
+/* Did it fill the context? Whether it ended there or went on. */
+bool choice_truncated(const choice *c);
 /* For a line of the log: tokens read, cached, written, times, and how it ended. */
 void answers_tell(answers *a, text *out);
 /* What was written, into the log (--log-prompts). */

@@ -8,9 +8,14 @@
 void ask_init(ask *q, const exchange *x)
 {
     model *m = x->model;
-    *q = (ask){.sampler = m->sampler, .n = 1, .max_tokens = m->max_tokens, .model = m->name};
+    *q = (ask){.sampler = m->sampler,
+               .n = 1,
+               .max_tokens = m->max_tokens,
+               .shift = m->server->o.context_shift,
+               .n_keep = m->n_keep,
+               .model = x->adapter ? x->named : m->name};
     for (int i = 0; i < m->n_stops; i++) q->stop[q->n_stop++] = m->stops[i];
-    ask_loras_init(q, m);
+    ask_loras_init(q, x);
 }
 
 void ask_deinit(ask *q)
@@ -24,6 +29,7 @@ void ask_deinit(ask *q)
     free(q->kwargs);
     free(q->schema);
     free(q->bias);
+    free(q->breakers);
     *q = (ask){0};
 }
 
@@ -222,11 +228,20 @@ static qn_token *rest_of(const choice *c, const id_list *prompt, size_t *n)
     return ids;
 }
 
+/* Tokens of the prompt that stay when the context is full; the one that every prompt begins with isn't counted. */
+static int32_t n_kept(const ask *q, const model *m, const id_list *prompt)
+{
+    const bool begins = prompt->n && prompt->ids[0] == qn_tokenizer_bos(m->tok);
+    return q->n_keep < 0 ? (int32_t)prompt->n : q->n_keep + begins;
+}
+
 bool ask_submit(answers *a, choice *c, problem *p)
 {
     const id_list *prompt = &a->q.prompts[c->index / a->q.n];
     qn_error err;
     qn_sampler_params sampler = a->q.sampler;
+    if (a->q.has_order) sampler.order = a->q.order;
+    if (a->q.breakers) sampler.dry_breakers = a->q.breakers;
     if (sampler.seed) sampler.seed += (uint64_t)(c->index % a->q.n);
     size_t n = prompt->n;
     qn_token *all = c->forced ? rest_of(c, prompt, &n) : NULL;
@@ -237,6 +252,9 @@ bool ask_submit(answers *a, choice *c, problem *p)
         .sampler = &sampler,
         .grammar = c->forced ? a->after : a->grammar,
         .max_tokens = c->forced && a->q.max_tokens ? a->q.max_tokens - c->n_tokens : a->q.max_tokens,
+        .context_shift = a->q.shift && a->q.max_tokens > 0,
+        .n_keep = n_kept(&a->q, a->x->model, prompt),
+        .n_discard = a->q.n_discard,
         .logprobs = a->q.logprobs,
         .n_top = a->q.n_top,
         .key = a->x->key,

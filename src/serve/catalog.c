@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* src/serve/catalog.c -- the list of models: those that the command line names, or all of the store, and those that
- * were made here (derived.c). Of each file only the header is read, and again only when it has changed. */
+ * were made here (derived.c). Of each file only the header is read, and again only when it has changed. A list that
+ * could not be read whole, for want of memory or of the store, is none: the one before it stays. */
 #include "serve/exchange.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- entries ---- */
 
-static void free_model(model *m)
+void catalog_free(model *m)
 {
     if (!m) return;
     free(m->name);
@@ -20,10 +21,20 @@ static void free_model(model *m)
     free(m);
 }
 
+bool catalog_add_adapters(model *m, const char *const *paths, int n)
+{
+    m->adapters = calloc((size_t)n + 1, sizeof(*m->adapters));
+    if (!m->adapters) return false;
+    for (; m->n_adapters < n; m->n_adapters++)
+        if (!(m->adapters[m->n_adapters] = strdup(paths[m->n_adapters]))) return false;
+    return true;
+}
+
 /* Numbers and switches as such, text as text; what comes several times is a list. */
 static void add_param(void *ctx, const char *name, const char *value)
 {
-    json_t *params = ctx, *v = json_loads(value, JSON_DECODE_ANY, NULL), *old = json_object_get(params, name);
+    json_t *params = ctx, *old = json_object_get(params, name);
+    json_t *v = json_loadb(value, strlen(value), JSON_DECODE_ANY, NULL);
     if (!json_is_number(v) && !json_is_boolean(v)) {
         json_decref(v);
         v = json_string(value);
@@ -39,23 +50,37 @@ static void add_param(void *ctx, const char *name, const char *value)
     json_array_append_new(old, v);
 }
 
-/* What Ollama keeps beside the file. */
-static void read_own(model *m, const qn_store_model *found)
+static bool passed_over(const model *m, qn_status status, const char *what, const qn_error *err)
+{
+    if (status != QN_OK && status != QN_STATUS_nomem)
+        text_log(m->server, "%s: its %s are passed over: %s", m->name, what, err->text);
+    return status != QN_STATUS_nomem;
+}
+
+static bool read_system(model *m, const qn_store_model *found)
 {
     char *system = NULL;
     qn_error err;
-    m->bytes_of_file = found->bytes;
-    if (found->params && (m->params = json_object()) &&
-        qn_store_read_params(found, add_param, m->params, &err) != QN_OK)
-        text_log(m->server, "%s: its parameters are passed over: %s", m->name, err.text);
-    if (found->system && qn_store_read_system(found, &system, &err) == QN_OK && system) m->system = strdup(system);
+    const qn_status status = qn_store_read_system(found, &system, &err);
+    const bool good = !system || (m->system = strdup(system));
     qn_free(system);
-    m->adapters = calloc((size_t)found->n_adapters + 1, sizeof(*m->adapters));
-    for (int i = 0; m->adapters && i < found->n_adapters; i++)
-        if ((m->adapters[m->n_adapters] = strdup(found->adapters[i]))) m->n_adapters++;
+    return passed_over(m, status, "words for the system", &err) && good;
 }
 
-static void read_header(model *m, const model *before)
+/* What Ollama keeps beside the file. False where memory is short, as below. */
+static bool read_own(model *m, const qn_store_model *found)
+{
+    qn_error err;
+    m->bytes_of_file = found->bytes;
+    if (found->params) {
+        if (!(m->params = json_object())) return false;
+        if (!passed_over(m, qn_store_read_params(found, add_param, m->params, &err), "parameters", &err)) return false;
+    }
+    return (!found->system || read_system(m, found)) &&
+           catalog_add_adapters(m, (const char *const *)found->adapters, found->n_adapters);
+}
+
+static bool read_header(model *m, const model *before)
 {
     qn_gguf *file = NULL;
     qn_error err = {0};
@@ -64,7 +89,7 @@ static void read_header(model *m, const model *before)
         before->st.st_mtim.tv_sec == m->st.st_mtim.tv_sec && before->st.st_mtim.tv_nsec == m->st.st_mtim.tv_nsec) {
         m->facts = before->facts;
         memcpy(m->why_not, before->why_not, sizeof(m->why_not));
-        return;
+        return true;
     }
     qn_status status = qn_gguf_open(m->path, NULL, &file, &err);
     if (status == QN_OK) {
@@ -73,6 +98,7 @@ static void read_header(model *m, const model *before)
         qn_gguf_close(file);
     }
     if (status != QN_OK) snprintf(m->why_not, sizeof(m->why_not), "%.250s", err.text);
+    return status != QN_STATUS_nomem;
 }
 
 static const model *by_path(const model *list, const char *path)
@@ -89,16 +115,14 @@ model *catalog_new(server *s, const char *name, const char *path, const qn_store
     m->end = &m->first;
     m->name = strdup(name);
     m->path = strdup(path);
-    if (!m->name || !m->path) {
-        free_model(m);
-        return NULL;
-    }
-    if (found) read_own(m, found);
-    if (found && found->problem)
+    bool good = m->name && m->path && (!found || read_own(m, found));
+    if (good && found && found->problem)
         snprintf(m->why_not, sizeof(m->why_not), "%.250s", found->problem);
-    else
-        read_header(m, by_path(s->models, path));
-    return m;
+    else if (good)
+        good = read_header(m, by_path(s->models, path));
+    if (good) return m;
+    catalog_free(m);
+    return NULL;
 }
 
 /* ---- reading ---- */
@@ -109,45 +133,53 @@ static void append(model **list, model *m)
     *list = m;
 }
 
-static bool add_named(server *s, model **list, qn_error *err)
+static void free_list(model *list)
+{
+    while (list) {
+        model *next = list->next;
+        catalog_free(list);
+        list = next;
+    }
+}
+
+static bool add_named(server *s, model **list)
 {
     for (int i = 0; i < s->o.n_models; i++) {
         const serve_named *o = &s->o.models[i];
         model *m = catalog_new(s, o->name, o->path, o->found);
-        if (!m) {
-            *err = (qn_error){.status = QN_STATUS_nomem, .text = "out of memory"};
-            return false;
-        }
+        if (!m) return false;
         append(list, m);
     }
     return true;
 }
 
-static bool add_store(server *s, model **list, qn_error *err)
+static bool add_store(server *s, model **list, const qn_store *store)
 {
-    qn_store *store = s->o.open_store(s->o.ctx, err);
-    if (!store) return false;
     for (size_t i = 0; i < qn_store_n_models(store); i++) {
         const qn_store_model *found = qn_store_get(store, i);
         model *m = catalog_new(s, found->name, found->path, found);
-        if (m && strcmp(m->facts.kind, "adapter") == 0)
-            free_model(m);
-        else if (m)
+        if (!m) return false;
+        if (strcmp(m->facts.kind, "adapter") == 0)
+            catalog_free(m);
+        else
             append(list, m);
     }
-    pthread_mutex_lock(&s->models_lock);
-    qn_store *old = s->store;
-    s->store = store;
-    pthread_mutex_unlock(&s->models_lock);
-    qn_store_close(old);
     return true;
 }
 
-static bool read_list(server *s, model **list, qn_error *err)
+/* All of it, or nothing. The store is the caller's, NULL where models are named. */
+static bool read_list(server *s, model **list, qn_store **store, qn_error *err)
 {
-    if (!(s->o.n_models ? add_named(s, list, err) : add_store(s, list, err))) return false;
-    derived_add(s, list);
-    return true;
+    *list = NULL;
+    *store = NULL;
+    (void)text_was_short();
+    if (!s->o.n_models && !(*store = s->o.open_store(s->o.ctx, err))) return false;
+    const bool good = (s->o.n_models ? add_named(s, list) : add_store(s, list, *store)) && derived_add(s, list);
+    if (!text_was_short() && good) return true;
+    *err = (qn_error){.status = QN_STATUS_nomem, .text = "out of memory"};
+    free_list(*list);
+    qn_store_close(*store);
+    return false;
 }
 
 static bool same(const model *a, const model *b) { return strcmp(a->name, b->name) == 0; }
@@ -179,12 +211,12 @@ static void merge(server *s, model *found)
         if (before && in_use(before) && !goes_on(before, found)) before = NULL; /* it is left to end */
         if (before) *at = before->next;
         if (before && in_use(before)) {
-            free_model(found);
+            catalog_free(found);
             found = before;
             found->next = NULL;
         } else if (before) {
             found->past = before->past;
-            free_model(before);
+            catalog_free(before);
         }
         append(&s->models, found);
     }
@@ -195,38 +227,49 @@ static void merge(server *s, model *found)
             old->gone = true;
             append(&s->models, old);
         } else {
-            free_model(old);
+            catalog_free(old);
         }
     }
 }
 
-void catalog_refresh(server *s)
+bool catalog_refresh(server *s, problem *p)
 {
     qn_error err = {0};
-    model *list = NULL;
+    model *list;
+    qn_store *store;
     pthread_mutex_lock(&s->catalog_lock); /* one at a time */
-    const bool good = read_list(s, &list, &err);
+    const bool good = read_list(s, &list, &store, &err);
     pthread_mutex_lock(&s->models_lock);
-    if (good) merge(s, list);
+    qn_store *old = NULL;
+    if (good) {
+        merge(s, list);
+        old = s->store;
+        s->store = store;
+    }
+    s->stale = !good;
     s->refreshed_ns = now_ns();
     pthread_mutex_unlock(&s->models_lock);
-    if (!good) {
-        text_log(s, "the list of models stays as it was: %s", err.text);
-        while (list) {
-            model *next = list->next;
-            free_model(list);
-            list = next;
-        }
-    }
     pthread_mutex_unlock(&s->catalog_lock);
+    qn_store_close(old);
     pthread_cond_signal(&s->models_changed); /* what is gone is unloaded */
+    if (good) return true;
+    text_log(s, "the list of models stays as it was: %s", err.text);
+    return problem_set(p, 503, "", "the list of models cannot be read anew: %s", err.text);
 }
 
 bool catalog_start(server *s, qn_error *err)
 {
-    const bool good = read_list(s, &s->models, err);
+    const bool good = read_list(s, &s->models, &s->store, err);
+    if (!good) s->models = NULL, s->store = NULL;
     s->refreshed_ns = now_ns();
     return good;
+}
+
+bool catalog_is_old(const server *s)
+{
+    enum { AGAIN_S = 5, STALE_S = 1 };
+    if (s->o.n_models && !s->stale) return false;
+    return now_ns() - s->refreshed_ns > (int64_t)(s->stale ? STALE_S : AGAIN_S) * 1000000000;
 }
 
 void catalog_deinit(server *s)
@@ -235,7 +278,7 @@ void catalog_deinit(server *s)
         model *m = s->models;
         s->models = m->next;
         model_unload(m);
-        free_model(m);
+        catalog_free(m);
     }
     qn_store_close(s->store);
     s->store = NULL;
@@ -294,7 +337,7 @@ static model *by_store(server *s, const char *name, problem *p)
     if (!s->store) return NULL;
     const qn_status status = qn_store_find(s->store, name, &found, &err);
     if (status == QN_OK) return by_name(s, found->name, strlen(found->name));
-    if (status == QN_STATUS_invalid) problem_set(p, 400, "model", "%s", err.text);
+    if (status == QN_STATUS_invalid || status == QN_STATUS_nomem) problem_error(p, "model", &err);
     return NULL;
 }
 
@@ -327,14 +370,38 @@ static model *only_one(server *s)
     return one;
 }
 
-model *catalog_find(server *s, const char *name, problem *p)
+size_t catalog_adapter(const server *s, int i, const char **out)
+{
+    *out = file_name(s->o.loras[i].path);
+    const size_t n = strlen(*out);
+    return n > 5 && strcmp(*out + n - 5, ".gguf") == 0 ? n - 5 : n;
+}
+
+/* "MODEL:ADAPTER" */
+static model *with_adapter(server *s, const char *name, int *adapter)
+{
+    const char *colon = strrchr(name, ':'), *known;
+    model *m = NULL;
+    for (int i = 0; colon && i < s->o.n_loras && !m; i++) {
+        const size_t n = catalog_adapter(s, i, &known);
+        if (strlen(colon + 1) != n || strncmp(colon + 1, known, n) != 0) continue;
+        m = by_name(s, name, (size_t)(colon - name));
+        if (!m) m = by_other_name(s, name, (size_t)(colon - name));
+        if (m) *adapter = i + 1;
+    }
+    return m;
+}
+
+model *catalog_find(server *s, const char *name, int *adapter, problem *p)
 {
     char names[512];
     size_t n = name ? strlen(name) : 0;
+    if (adapter) *adapter = 0;
     if (n > 7 && strcmp(name + n - 7, ":latest") == 0) n -= 7;
     model *m = n ? by_name(s, name, strlen(name)) : only_one(s);
     if (n && !m) m = by_name(s, name, n);
     if (n && !m) m = by_other_name(s, name, n);
+    if (n && !m && adapter) m = with_adapter(s, name, adapter);
     if (n && !m) m = by_store(s, name, p);
     if (m && !m->why_not[0]) return m;
     if (p->status) return NULL;
@@ -343,6 +410,9 @@ model *catalog_find(server *s, const char *name, problem *p)
         problem_set(p, 400, "model", "%s cannot be used: %s", m->name, m->why_not);
     } else if (!n) {
         problem_set(p, 400, "model", "which model? There are %s", names);
+    } else if (s->stale) {
+        problem_set(p, 503, "model",
+                    "the list of models could not be read anew; the old one, without \"%.120s\", has %s", name, names);
     } else {
         snprintf(p->code, sizeof(p->code), "model_not_found");
         problem_set(p, 404, "model", "the model \"%.120s\" is not here; there is %s", name, names);

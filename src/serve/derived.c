@@ -57,12 +57,21 @@ static bool write_file(const server *s, const char *name, const json_t *value, p
     return good || problem_set(p, 500, "", "the model cannot be kept in %.200s: %s", s->o.models_store, strerror(why));
 }
 
+/* Where memory is short, text_was_short tells. */
 static json_t *read_file(const char *path)
 {
     struct stat st;
+    text t = {0};
+    char part[4096];
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    const bool good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= MOST_BYTES;
-    json_t *value = good ? json_loadfd(fd, 0, NULL) : NULL;
+    bool good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    for (ssize_t n; good && (n = read(fd, part, sizeof(part))) != 0;) {
+        good = n > 0 && t.n + (size_t)n <= MOST_BYTES;
+        if (good) text_put(&t, part, (size_t)n);
+        good = good && !t.failed;
+    }
+    json_t *value = good && t.n ? json_loadb(t.data, t.n, 0, NULL) : NULL;
+    text_deinit(&t);
     if (fd >= 0) close(fd);
     return value;
 }
@@ -77,9 +86,13 @@ static model *find(model *list, const char *name)
     return list;
 }
 
-static char *copy_or(const char *own, const char *base) { return own ? strdup(own) : base ? strdup(base) : NULL; }
+static bool copy_or(char **out, const char *own, const char *base)
+{
+    if (!own) own = base;
+    return !own || (*out = strdup(own));
+}
 
-/* The base's file, adapters and defaults, with what is its own before them. */
+/* The base's file, adapters and defaults, with what is its own before them. NULL when out of memory. */
 static model *derive(server *s, const model *base, const json_t *o)
 {
     const json_t *own = json_object_get(o, "parameters");
@@ -88,22 +101,24 @@ static model *derive(server *s, const model *base, const json_t *o)
     m->derived = true;
     m->facts = base->facts;
     m->bytes_of_file = base->bytes_of_file;
-    m->system = copy_or(word(o, "system"), base->system);
-    m->tmpl_source = copy_or(word(o, "template"), base->tmpl_source);
     m->params = base->params ? json_copy(base->params) : json_object();
-    if (json_is_object(own)) json_object_update(m->params, (json_t *)own);
-    m->adapters = calloc((size_t)base->n_adapters + 1, sizeof(*m->adapters));
-    for (int i = 0; m->adapters && i < base->n_adapters; i++)
-        if ((m->adapters[m->n_adapters] = strdup(base->adapters[i]))) m->n_adapters++;
-    return m;
+    if (m->params && (!json_is_object(own) || json_object_update(m->params, (json_t *)own) == 0) &&
+        copy_or(&m->system, word(o, "system"), base->system) &&
+        copy_or(&m->tmpl_source, word(o, "template"), base->tmpl_source) &&
+        catalog_add_adapters(m, (const char *const *)base->adapters, base->n_adapters))
+        return m;
+    catalog_free(m);
+    return NULL;
 }
 
-void derived_add(server *s, model **list)
+bool derived_add(server *s, model **list)
 {
+    bool good = true;
     DIR *folder = s->o.models_store ? opendir(s->o.models_store) : NULL;
     const struct dirent *e;
     char path[4096];
-    for (int n = 0; folder && n < MOST && (e = readdir(folder));) {
+    if (!folder) return !s->o.models_store || errno != ENOMEM;
+    for (int n = 0; good && n < MOST && (e = readdir(folder));) {
         const size_t len = strlen(e->d_name);
         if (len < 6 || strcmp(e->d_name + len - 5, ".json") != 0) continue;
         n++;
@@ -111,13 +126,15 @@ void derived_add(server *s, model **list)
         json_t *o = read_file(path);
         const char *name = word(o, "name"), *from = word(o, "from");
         const model *base = name && from ? find(*list, from) : NULL;
-        model *m = base && !base->why_not[0] && !find(*list, name) ? derive(s, base, o) : NULL;
-        model **at = list;
-        while (*at) at = &(*at)->next;
-        *at = m;
+        if (base && !base->why_not[0] && !find(*list, name)) {
+            model **at = list;
+            while (*at) at = &(*at)->next;
+            good = (*at = derive(s, base, o)) != NULL;
+        }
         json_decref(o);
     }
-    if (folder) closedir(folder);
+    closedir(folder);
+    return good;
 }
 
 /* ---- requests ---- */
@@ -204,7 +221,7 @@ static json_t *make(exchange *x, const fields *f, problem *p)
     if (!p->status && !name) field_wrong(f, "model", "the name of the new model");
     if (!p->status && !field_string(f, "from", &from) && !p->status) field_wrong(f, "from", "the name of a model");
     if (p->status || !check_name(x->server, name, "model", clean, p)) return NULL;
-    const model *base = catalog_find(x->server, from, p);
+    const model *base = catalog_find(x->server, from, NULL, p);
     if (!base) return NULL;
     json_t *o = description(x->server, clean, base);
     if (add_own(o, f, p) && check_params(json_object_get(o, "parameters"), p)) return o;
@@ -219,7 +236,7 @@ static json_t *make_copy(exchange *x, const fields *f, problem *p)
     if (!field_string(f, "source", &source) && !p->status) field_wrong(f, "source", "the name of a model");
     if (!p->status && !field_string(f, "destination", &destination) && !p->status)
         field_wrong(f, "destination", "the name of the copy");
-    const model *from = p->status ? NULL : catalog_find(x->server, source, p);
+    const model *from = p->status ? NULL : catalog_find(x->server, source, NULL, p);
     return from && check_name(x->server, destination, "destination", clean, p) ? description(x->server, clean, from)
                                                                                : NULL;
 }
@@ -244,7 +261,8 @@ static void keep(exchange *x, json_t *(*describe)(exchange *x, const fields *f, 
         o = describe(x, &f, &p);
         pthread_mutex_unlock(&s->models_lock);
     }
-    if (o && write_file(s, word(o, "name"), o, &p)) catalog_refresh(s);
+    if (text_was_short()) problem_set(&p, 503, "", "out of memory"); /* it may lack a member */
+    if (o && !p.status && write_file(s, word(o, "name"), o, &p)) (void)catalog_refresh(s, &p);
     json_decref(o);
     json_decref(body);
     done(x, &p);
@@ -266,7 +284,8 @@ void serve_ollama_delete(exchange *x)
     else if (m && !path_of(s, m->name, ".json", path, sizeof(path)))
         problem_set(&p, 500, "model", "its name is too long");
     pthread_mutex_unlock(&s->models_lock);
-    if (*path && !p.status && unlink(path) != 0) problem_set(&p, 500, "", "%.200s: %s", path, strerror(errno));
-    if (!p.status) catalog_refresh(s);
+    if (*path && !p.status && unlink(path) != 0 && errno != ENOENT) /* as when the list was not read anew since */
+        problem_set(&p, 500, "", "%.200s: %s", path, strerror(errno));
+    if (!p.status) (void)catalog_refresh(s, &p);
     done(x, &p);
 }

@@ -56,6 +56,7 @@ static bool make_session(model *m, problem *p)
     if (!loader_take(m, e.total_bytes, p)) return false;
     if (qn_session_create(m->engine, &o, &m->embedder, &err) == QN_OK) return true;
     atomic_fetch_sub(&m->bytes, e.total_bytes);
+    atomic_fetch_sub(&m->least, e.total_bytes);
     return problem_set(p, err.status == QN_STATUS_limit ? 503 : 500, "", "%s", err.text);
 }
 
@@ -65,6 +66,8 @@ static void compute(job *j)
     model *m = j->x->model;
     qn_error err;
     const int n = j->q.n_prompts;
+    if (j->x->adapter)
+        problem_set(&j->p, 400, "model", "%s: embeddings are the model's, without its adapters", j->x->named);
     if (j->p.status || !make_session(m, &j->p)) return;
     const bool rank = j->pooling == QN_POOLING_rank;
     j->width = rank ? m->info.n_label : m->info.n_embd_out;

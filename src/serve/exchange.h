@@ -70,6 +70,8 @@ struct exchange {
     char key_name[48]; /* for the log; "": it has none */
     bool anthropic;    /* sent anthropic-version */
     model *model;      /* held; NULL: none */
+    int adapter;       /* 1 + the number of the one of --lora that was named with it; 0: none */
+    const char *named; /* what the client calls it; of `json` or `query_model` */
     model *waits_for;  /* under models_lock */
     json_t *json;      /* the body, once it was parsed */
     char *query_model; /* "?model=", or NULL */
@@ -138,7 +140,8 @@ struct server {
     pthread_cond_t models_changed; /* for the loader */
     model *models, *wanted;        /* wanted: to be loaded, in order */
     qn_store *store;
-    int64_t refreshed_ns;
+    int64_t refreshed_ns; /* when the list was last read, or tried: stale */
+    bool stale;
     pthread_t loader;
     bool has_loader;
     _Atomic bool models_stop;

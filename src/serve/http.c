@@ -149,7 +149,6 @@ static bool check_framing(exchange *x, const framing *f, problem *p)
 /* Who makes the reply, for when the client leaves; false where it has left already. */
 static bool set_exchange(exchange *x, exchange *at_work)
 {
-    if (!x->peer) return true;
     pthread_mutex_lock(&x->server->lock);
     x->peer->exchange = at_work;
     const bool here = !x->peer->left;
@@ -160,7 +159,6 @@ static bool set_exchange(exchange *x, exchange *at_work)
 static void set_deadline(exchange *x, uint64_t bytes)
 {
     server *s = x->server;
-    if (!x->peer) return;
     pthread_mutex_lock(&s->lock);
     const int64_t full = (int64_t)s->o.request_timeout_s + (int64_t)(bytes / BODY_PACE);
     x->peer->deadline_ns = bytes ? now_ns() + (x->peer->left ? LEFT_S : full) * 1000000000 : 0;
@@ -199,24 +197,25 @@ static bool admit(exchange *x, struct MHD_Connection *connection, const char *me
     return exchange_count(x, f.length, p);
 }
 
+/* NULL where memory is short, also for the peer. */
 static exchange *new_exchange(server *s, struct MHD_Connection *connection, const char *url)
 {
-    exchange *x = calloc(1, sizeof(*x));
+    const union MHD_ConnectionInfo *of = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    exchange *x = of && of->socket_context ? calloc(1, sizeof(*x)) : NULL;
     if (!x || !(x->path = strdup(url))) {
         free(x);
         return NULL;
     }
     const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    const union MHD_ConnectionInfo *of = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     x->server = s;
     x->refs = 1;
     x->connection = connection;
     x->fd = fd ? fd->connect_fd : -1;
-    x->peer = of ? of->socket_context : NULL;
+    x->peer = of->socket_context;
     x->began_ns = now_ns();
     pthread_mutex_init(&x->lock, NULL);
     pthread_mutex_lock(&s->lock);
-    if (x->peer) x->peer->greeted = true;
+    x->peer->greeted = true;
     x->id = ++s->last_id;
     x->next = s->exchanges;
     if (x->next) x->next->prev = x;
@@ -262,7 +261,6 @@ static char *refusal_text(const exchange *x, const problem *p)
 static void set_refusal_deadline(exchange *x)
 {
     server *s = x->server;
-    if (!x->peer) return;
     pthread_mutex_lock(&s->lock);
     const int64_t quiet = now_ns() + (int64_t)QUIET_S * 1000000000;
     x->peer->deadline_ns = quiet < x->throw_until_ns ? quiet : x->throw_until_ns;
@@ -279,7 +277,6 @@ static bool throw_away(exchange *x, const problem *p)
     text_deinit(&x->body);
     atomic_fetch_sub(&x->server->body_bytes, x->counted);
     x->counted = 0;
-    if (!x->peer) return true;
     char *reply = refusal_text(x, p);
     pthread_mutex_lock(&x->server->lock);
     x->throw_until_ns = x->peer->deadline_ns;
@@ -299,7 +296,6 @@ static bool refuse_later(exchange *x, const problem *p)
 /* The connection's next request is another one. */
 static void forget_refusal(exchange *x)
 {
-    if (!x->peer) return;
     pthread_mutex_lock(&x->server->lock);
     free(x->peer->refusal);
     x->peer->refusal = NULL;
@@ -422,6 +418,17 @@ static void completed(void *ctx, struct MHD_Connection *connection, void **con_c
 
 /* ---- connections ---- */
 
+/* A connection that nobody could watch has no deadline either: it ends here. */
+static void turn_away(const server *s, struct MHD_Connection *connection)
+{
+    static const char reply[] =
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (!fd) return;
+    if (!s->o.tls_cert) (void)!send(fd->connect_fd, reply, sizeof(reply) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown(fd->connect_fd, SHUT_RDWR);
+}
+
 static void connected(void *ctx, struct MHD_Connection *connection, void **context,
                       enum MHD_ConnectionNotificationCode code)
 {
@@ -439,6 +446,8 @@ static void connected(void *ctx, struct MHD_Connection *connection, void **conte
         pump_watch(s, p);
         *context = p;
         pump_notify(s);
+    } else if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        turn_away(s, connection);
     } else if (code == MHD_CONNECTION_NOTIFY_CLOSED && p) {
         pump_unwatch(s, p);
         *(p->prev ? &p->prev->next : &s->peers) = p->next;

@@ -57,6 +57,8 @@ static void apply_params(model *m)
     for (int i = 0; i < q.n_stop && m->n_stops < MAX_STOPS; i++) m->stops[m->n_stops++] = q.stop[i];
     const int64_t n = whole_param(m, "num_predict", -2, INT32_MAX);
     if (n) m->max_tokens = n > 0 ? (int32_t)n : 0;
+    const int64_t keep = whole_param(m, "num_keep", -1, INT32_MAX - 1);
+    if (keep && !m->n_keep) m->n_keep = (int32_t)keep;
 }
 
 static bool set_defaults(model *m, qn_error *err)
@@ -66,6 +68,7 @@ static bool set_defaults(model *m, qn_error *err)
     if (o->sampler && !m->command) return false;
     m->sampler = m->command ? *m->command : (qn_sampler_params){0};
     m->max_tokens = o->max_tokens;
+    m->n_keep = o->n_keep;
     m->n_stops = 0;
     for (int i = 0; i < o->n_stop && i < MAX_STOPS; i++) m->stops[m->n_stops++] = o->stop[i];
     if (m->params) apply_params(m);
@@ -107,6 +110,7 @@ static bool open_engine(model *m, qn_gguf_policy policy, uint64_t limit, qn_erro
     o.progress = go_on;
     o.progress_ctx = m;
     o.memory_limit = lower(limit, o.memory_limit);
+    if (m->paged) o.memory = m->server->o.memory;
     const qn_batcher_options batcher = batcher_options(m);
     qn_session_options session = batcher.session; /* that the batcher will create */
     if (qn_batcher_session(&batcher, &session, err) != QN_OK) return false;
@@ -133,7 +137,7 @@ static bool failed(const model *m, const qn_error *err, problem *p)
                        "model", "%s: %s", m->name, err->text);
 }
 
-bool model_measure(model *m, uint64_t *bytes, problem *p)
+bool model_measure(model *m, uint64_t *bytes, uint64_t *least, problem *p)
 {
     qn_error err = {0};
     qn_estimate e = {0};
@@ -145,8 +149,10 @@ bool model_measure(model *m, uint64_t *bytes, problem *p)
     *bytes = m->info.weight_bytes + m->info.copied_bytes + e.total_bytes;
     for (int i = 0; i < m->n_adapters; i++)
         if (stat(m->adapters[i], &st) == 0) *bytes += (uint64_t)st.st_size;
-    const bool good = status == QN_OK || failed(m, &err, p);
-    if (!lazy || !good) {
+    *least = *bytes - (m->info.weight_bytes - m->info.copied_bytes) + qn_engine_least_memory(m->engine);
+    const bool good = status == QN_OK || failed(m, &err, p),
+               paged = m->server->o.memory && *bytes > m->server->o.memory;
+    if (!lazy || !good || paged) {
         qn_engine_close(m->engine);
         m->engine = NULL;
     }
@@ -224,4 +230,5 @@ void model_unload(model *m)
     m->tok = NULL;
     m->n_loras = 0;
     atomic_store(&m->bytes, 0);
+    atomic_store(&m->least, 0);
 }

@@ -113,7 +113,6 @@ static const char *name_in(exchange *x, problem *p)
 
 bool loader_enter(exchange *x)
 {
-    enum { AGAIN_S = 5 };
     server *s = x->server;
     problem p = {0};
     if (x->route->needs == NEEDS_none || x->model) return true;
@@ -121,14 +120,16 @@ bool loader_enter(exchange *x)
         return refuse(x, &p);
     const char *name = name_in(x, &p);
     if (p.status) return refuse(x, &p);
+    x->named = name;
     pthread_mutex_lock(&s->models_lock);
-    model *m = catalog_find(s, name, &p);
-    if (!m && p.status == 404 && now_ns() - s->refreshed_ns > (int64_t)AGAIN_S * 1000000000 && !s->o.n_models) {
+    model *m = catalog_find(s, name, &x->adapter, &p);
+    if (!m && p.status != 400 && catalog_is_old(s)) {
+        problem why = {0};
         pthread_mutex_unlock(&s->models_lock);
-        catalog_refresh(s); /* it may have come since */
+        (void)catalog_refresh(s, &why); /* it may have come since; what catalog_find says knows of a failure */
         p = (problem){0};
         pthread_mutex_lock(&s->models_lock);
-        m = catalog_find(s, name, &p);
+        m = catalog_find(s, name, &x->adapter, &p);
     }
     if (m && atomic_load(&s->models_stop)) problem_set(&p, 503, "", "the server is stopping");
     const bool held = m && !p.status && hold_or_wait(x, m);
@@ -183,12 +184,12 @@ void loader_keep(model *m, int64_t ns)
 
 /* ---- room ---- */
 
-/* Under lock: what all but one take. */
+/* Under lock: what all but one have to have. */
 static uint64_t used_by_others(const server *s, const model *but)
 {
     uint64_t sum = 0;
     for (const model *m = s->models; m; m = m->next)
-        if (m != but) sum += atomic_load(&m->bytes);
+        if (m != but) sum += atomic_load(&m->least);
     return sum;
 }
 
@@ -249,10 +250,11 @@ static bool unload_one(server *s, const model *m)
     }
 }
 
-static bool too_large(const model *m, uint64_t bytes, problem *p)
+static bool too_large(const model *m, uint64_t least, problem *p)
 {
-    return problem_set(p, 503, "model", "%s takes %.2f GiB, and %.2f GiB are what models may take (--memory)", m->name,
-                       (double)bytes / (1 << 30), (double)m->server->o.memory / (1 << 30));
+    return problem_set(p, 503, "model",
+                       "%s takes %.2f GiB at the least, and %.2f GiB are what models may take (--memory)", m->name,
+                       (double)least / (1 << 30), (double)m->server->o.memory / (1 << 30));
 }
 
 static bool nobody(const model *m, problem *p)
@@ -260,14 +262,18 @@ static bool nobody(const model *m, problem *p)
     return problem_set(p, 503, "model", "%s is not loaded any more", m->name);
 }
 
-/* Under lock. */
-static bool make_room(model *m, uint64_t bytes, problem *p)
+/* Under lock, which is let go meanwhile. One that is larger than all models may be has the room of those that nobody
+ * uses, and shares the rest with the others. */
+static bool make_room(model *m, uint64_t bytes, uint64_t least, problem *p)
 {
     server *s = m->server;
     const uint64_t most = s->o.memory;
-    if (most && bytes > most) return too_large(m, bytes, p);
-    while (most && used_by_others(s, m) + bytes > most)
+    if (most && least > most) return too_large(m, least, p);
+    for (model *idle; m->paged && !atomic_load(&m->abandoned) && (idle = oldest(s, m, true));) unload(idle);
+    while (most && used_by_others(s, m) + least > most)
         if (!unload_one(s, m)) return nobody(m, p);
+    atomic_store(&m->bytes, bytes);
+    atomic_store(&m->least, least);
     return true;
 }
 
@@ -275,9 +281,12 @@ bool loader_take(model *m, uint64_t bytes, problem *p)
 {
     server *s = m->server;
     pthread_mutex_lock(&s->models_lock);
-    const uint64_t others = used_by_others(s, m), own = atomic_load(&m->bytes);
+    const uint64_t others = used_by_others(s, m), own = atomic_load(&m->least);
     const bool good = !s->o.memory || others + own + bytes <= s->o.memory;
-    if (good) atomic_fetch_add(&m->bytes, bytes);
+    if (good) {
+        atomic_fetch_add(&m->bytes, bytes);
+        atomic_fetch_add(&m->least, bytes);
+    }
     pthread_mutex_unlock(&s->models_lock);
     return good || problem_set(p, 503, "model", "%s needs %.2f GiB more for this, and there are %.2f (--memory)",
                                m->name, (double)bytes / (1 << 30), (double)(s->o.memory - others - own) / (1 << 30));
@@ -290,14 +299,15 @@ bool loader_take(model *m, uint64_t bytes, problem *p)
 static bool load(model *m, problem *p)
 {
     server *s = m->server;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, least = 0;
+    m->paged = false;
     pthread_mutex_unlock(&s->models_lock);
-    bool good = model_measure(m, &bytes, p);
+    bool good = model_measure(m, &bytes, &least, p);
     pthread_mutex_lock(&s->models_lock);
-    good = good && make_room(m, bytes, p);
+    m->paged = s->o.memory && bytes > s->o.memory;
+    good = good && make_room(m, bytes, m->paged ? least : bytes, p);
     while (good) {
-        const uint64_t limit = s->o.memory ? s->o.memory - used_by_others(s, m) : 0;
-        atomic_store(&m->bytes, bytes);
+        const uint64_t limit = s->o.memory && !m->paged ? s->o.memory - used_by_others(s, m) : 0;
         pthread_mutex_unlock(&s->models_lock);
         good = model_load(m, limit, p);
         pthread_mutex_lock(&s->models_lock);

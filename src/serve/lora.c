@@ -7,12 +7,18 @@
 
 enum { MOST_SCALE = 1000000 };
 
-void ask_loras_init(ask *q, model *m)
+void ask_loras_init(ask *q, const exchange *x)
 {
+    model *m = x->model;
     pthread_mutex_lock(&m->server->models_lock);
     q->n_loras = m->n_loras;
     memcpy(q->loras, m->loras, sizeof(q->loras));
     pthread_mutex_unlock(&m->server->models_lock);
+    const int named = m->n_adapters + x->adapter - 1;
+    for (int i = m->n_adapters; i < q->n_loras && x->adapter; i++) { /* that one alone, beside the model's own */
+        if (i != named) q->loras[i].scale = 0;
+        if (i == named && q->loras[i].scale == 0) q->loras[i].scale = 1; /* of --lora-init-without-apply */
+    }
 }
 
 static bool read_one(const json_t *entry, const char *path, const model *m, float *scale, problem *p)

@@ -63,13 +63,15 @@ struct model {
     qn_engine_info info;
     const qn_sampler_params *command; /* what the caller's function gave */
     qn_sampler_params sampler;        /* where a request says nothing */
-    int32_t max_tokens;
+    int32_t max_tokens, n_keep;
     const char *stops[32]; /* [n_stops] borrowed from params and options */
     int n_stops;
     qn_lora_use loras[QN_MAX_LORAS]; /* where a request says nothing; scales are under server.models_lock */
     int n_loras;
     double load_seconds;
     _Atomic uint64_t bytes; /* weights and sessions */
+    _Atomic uint64_t least; /* of them what others have to leave it: all, or where it is paged what is no weights */
+    bool paged;             /* it takes more than all models may: its weights make do with what is left */
     qn_session *embedder;   /* the computer's; NULL until it is needed */
     bool told_slow;         /* the pump's: of the step under way */
 };
@@ -77,17 +79,27 @@ struct model {
 /* ---- catalog.c ---- */
 /* Reads the list: those that were named, or all of the store. */
 bool catalog_start(server *s, qn_error *err);
-/* Looks again; what is loaded stays, also where its file is gone. Not on an HTTP thread. */
-void catalog_refresh(server *s);
+/* Looks again; what is loaded stays, also where its file is gone. False after a problem, 503: the list is the one that
+ * it was. Not on an HTTP thread. */
+bool catalog_refresh(server *s, problem *p);
+/* Under models_lock: it is so long ago, or failed, that a name which is not in the list may have come since. */
+bool catalog_is_old(const server *s);
 void catalog_deinit(server *s);
-/* The one that a client means, under models_lock; NULL after a problem: 404 with the names there are. name NULL: the
- * only one. */
-model *catalog_find(server *s, const char *name, problem *p);
+/* The one that a client means, under models_lock; NULL after a problem: 404 with the names there are, 503
+ * where the list could not be read anew. name NULL: the only one. "MODEL:ADAPTER" names one of --lora too, by its
+ * file's name without folder and ending: *adapter is 1 + its number, 0 where none was named; NULL: a model alone is
+ * meant. */
+model *catalog_find(server *s, const char *name, int *adapter, problem *p);
+/* The name of adapter i of --lora in that; returns its length. */
+size_t catalog_adapter(const server *s, int i, const char **out);
+/* An entry that is in no list yet; NULL when out of memory. */
 model *catalog_new(server *s, const char *name, const char *path, const qn_store_model *found);
+bool catalog_add_adapters(model *m, const char *const *paths, int n);
+void catalog_free(model *m);
 
 /* ---- derived.c ---- */
-/* Models made here, of others in the list. */
-void derived_add(server *s, model **list);
+/* Models made here, of others in the list. False when out of memory. */
+bool derived_add(server *s, model **list);
 
 /* ---- loader.c ---- */
 bool loader_start(server *s, qn_error *err);
@@ -109,8 +121,9 @@ bool loader_take(model *m, uint64_t bytes, problem *p);
 void models_each(server *s, void (*fn)(model *m, void *ctx), void *ctx);
 
 /* ---- load.c: on the loader's thread, without models_lock ---- */
-/* What it will take, weights and session; opens the engine where that reads nothing. */
-bool model_measure(model *m, uint64_t *bytes, problem *p);
+/* What it will take, weights and session, and how little it can do with when weights are read again and again; opens
+ * the engine where that reads nothing. */
+bool model_measure(model *m, uint64_t *bytes, uint64_t *least, problem *p);
 /* limit: bytes that it may take; 0: what is free. */
 bool model_load(model *m, uint64_t limit, problem *p);
 void model_unload(model *m);
@@ -123,6 +136,7 @@ qn_session_options model_embedder_options(const model *m);
     ROW(n_ended) \
     ROW(tokens_read) \
     ROW(tokens_reused) \
-    ROW(tokens_read_again) ROW(tokens_generated) ROW(n_steps) ROW(n_set_backs) ROW(n_evictions) ROW(busy_seconds)
+    ROW(tokens_read_again) \
+    ROW(tokens_generated) ROW(n_steps) ROW(n_set_backs) ROW(n_context_shifts) ROW(n_evictions) ROW(busy_seconds)
 
 #endif

@@ -41,20 +41,37 @@ static json_t *anthropic_model(const model *m)
                      when);
 }
 
-static void add_openai(model *m, void *list)
+/* Of the model, or with adapter i of --lora. */
+static json_t *entry(const model *m, bool anthropic, int i)
 {
-    if (!m->why_not[0]) json_array_append_new(list, model_json(m));
+    const char *name;
+    json_t *o = anthropic ? anthropic_model(m) : model_json(m);
+    if (i < 0) return o;
+    const size_t n = catalog_adapter(m->server, i, &name);
+    json_object_set_new(o, "id", json_sprintf("%s:%.*s", m->name, (int)n, name));
+    if (anthropic)
+        json_object_set(o, "display_name", json_object_get(o, "id"));
+    else
+        json_object_set_new(o, "parent", json_string(m->name));
+    return o;
 }
 
-static void add_anthropic(model *m, void *list)
+typedef struct listing {
+    json_t *list;
+    bool anthropic;
+} listing;
+
+static void add_model(model *m, void *ctx)
 {
-    if (!m->why_not[0]) json_array_append_new(list, anthropic_model(m));
+    const listing *to = ctx;
+    for (int i = -1; i < m->server->o.n_loras && !m->why_not[0]; i++)
+        json_array_append_new(to->list, entry(m, to->anthropic, i));
 }
 
 void serve_models(exchange *x)
 {
     json_t *list = json_array();
-    models_each(x->server, x->anthropic ? add_anthropic : add_openai, list);
+    models_each(x->server, add_model, &(listing){list, x->anthropic});
     if (!x->anthropic) {
         exchange_reply_json(x, 200, json_pack("{s:s, s:o}", "object", "list", "data", list));
         return;
@@ -68,10 +85,11 @@ void serve_models(exchange *x)
 void serve_model(exchange *x)
 {
     problem p = {0};
+    int adapter;
     json_t *reply = NULL;
     pthread_mutex_lock(&x->server->models_lock);
-    const model *m = catalog_find(x->server, x->rest, &p);
-    if (m) reply = x->anthropic ? anthropic_model(m) : model_json(m);
+    const model *m = catalog_find(x->server, x->rest, &adapter, &p);
+    if (m) reply = entry(m, x->anthropic, adapter - 1);
     pthread_mutex_unlock(&x->server->models_lock);
     if (p.status)
         exchange_refuse(x, &p);
@@ -91,7 +109,7 @@ void serve_unload(exchange *x)
     const fields f = {body, "", &p};
     if (body && !field_string(&f, "model", &name) && !p.status) field_wrong(&f, "model", "the name of a model");
     pthread_mutex_lock(&x->server->models_lock);
-    model *m = p.status ? NULL : catalog_find(x->server, name, &p);
+    model *m = p.status ? NULL : catalog_find(x->server, name, NULL, &p);
     if (m && m->state != MODEL_loaded && m->state != MODEL_loading)
         problem_set(&p, 400, "model", "%s is not loaded", m->name);
     else if (m)
@@ -114,13 +132,13 @@ static json_t *slot_json(const model *m, const qn_batch_info *i)
         [QN_BATCH_generating] = "generating",
         [QN_BATCH_paused] = "paused",
     };
-    return json_pack("{s:i, s:I, s:s, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f}", "id", i->stream,
+    return json_pack("{s:i, s:I, s:s, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f}", "id", i->stream,
                      "id_task", (json_int_t)i->id, "model", m->name, "is_processing", i->stream >= 0, "state",
                      states[i->state], "n_ctx", model_n_ctx(m), "n_prompt_tokens", i->usage.n_prompt,
                      "n_prompt_tokens_read", i->usage.n_read, "n_prompt_tokens_cached", i->usage.n_cached, "n_decoded",
-                     i->usage.n_generated, "n_set_back", i->usage.n_set_back, "queue_ms",
-                     (double)i->usage.queue_ns * 1e-6, "prompt_ms", (double)i->usage.read_ns * 1e-6, "predicted_ms",
-                     (double)i->usage.generate_ns * 1e-6);
+                     i->usage.n_generated, "n_left_out", i->usage.n_left_out, "n_set_back", i->usage.n_set_back,
+                     "queue_ms", (double)i->usage.queue_ns * 1e-6, "prompt_ms", (double)i->usage.read_ns * 1e-6,
+                     "predicted_ms", (double)i->usage.generate_ns * 1e-6);
 }
 
 typedef struct slots {

@@ -13,20 +13,19 @@
 bool native_options(ask *q, exchange *x, const fields *f)
 {
     int64_t n;
-    bool cache = true;
     const json_t *schema = field_get(f, "json_schema");
-    if (field_integer(f, "n_predict", -1, INT32_MAX, &n)) q->max_tokens = n > 0 ? (int)n : 0;
+    if (field_integer(f, "n_predict", -1, INT32_MAX, &n)) ask_most(q, n);
+    if (field_integer(f, "n_cmpl", 1, INT32_MAX, &n) && n > 1)
+        return problem_set(f->p, 400, "n_cmpl", "one answer at a time; /v1/completions gives several");
     if (field_integer(f, "n_probs", 0, QN_BATCH_MAX_TOP, &n)) {
         q->logprobs = n > 0;
         q->n_top = (int)n;
     }
     (void)field_bool(f, "stream", &q->stream);
     (void)field_bool(f, "return_tokens", &q->return_ids);
-    (void)field_string(f, "grammar", &q->gbnf);
-    if (field_bool(f, "cache_prompt", &cache)) q->no_cache = !cache;
     if (schema && !take_json(&q->schema, schema, f->p)) return false;
     return !f->p->status && ask_sampling(q, f) && ask_stops(q, f, "stop") && ask_bias(q, x->model, f) &&
-           ask_loras(q, x->model, f);
+           ask_extras(q, x->model, f) && ask_loras(q, x->model, f);
 }
 
 static bool read_ask(ask *q, exchange *x, problem *p)
@@ -61,6 +60,14 @@ json_t *native_timings(const choice *c)
                      "predicted_ms", ms, "predicted_per_second", rate(c->n_tokens, ms));
 }
 
+json_t *native_progress(const choice *c)
+{
+    const qn_batch_usage *u = &c->used;
+    const double ms = (double)(now_ns() - c->a->x->began_ns - u->queue_ns) * 1e-6;
+    return json_pack("{s:i, s:i, s:i, s:I}", "total", u->n_prompt, "cache", u->n_cached, "processed", u->n_read,
+                     "time_ms", (json_int_t)(ms > 0 ? ms : 0));
+}
+
 static json_t *part(choice *c, const char *data, size_t n, bool stop)
 {
     json_t *o = json_pack("{s:i, s:o, s:b, s:i, s:i, s:i}", "index", c->index, "content", json_text(data, n), "stop",
@@ -71,6 +78,7 @@ static json_t *part(choice *c, const char *data, size_t n, bool stop)
         json_object_set_new(o, "completion_probabilities", c->logprobs);
         c->logprobs = json_array();
     }
+    if (stop || c->a->q.timings) json_object_set_new(o, "timings", native_timings(c));
     return o;
 }
 
@@ -82,8 +90,7 @@ static json_t *last_part(choice *c, const char *data, size_t n)
     json_object_set_new(o, "stopping_word", json_string(c->stop.hit ? c->a->q.stop[c->stop.which] : ""));
     json_object_set_new(o, "model", json_string(c->a->q.model));
     json_object_set_new(o, "tokens_cached", json_integer(c->used.n_cached));
-    json_object_set_new(o, "truncated", json_false());
-    json_object_set_new(o, "timings", native_timings(c));
+    json_object_set_new(o, "truncated", json_boolean(choice_truncated(c)));
     return o;
 }
 
@@ -92,6 +99,14 @@ static void begin(answers *a) { (void)a; }
 static void put_piece(answers *a, choice *c, const piece *p)
 {
     if (p->kind == PIECE_content) answers_event_out(a, NULL, part(c, p->text, p->len, false));
+}
+
+static void progress(answers *a, choice *c)
+{
+    if (!a->q.progress) return;
+    json_t *o = part(c, "", 0, false);
+    json_object_set_new(o, "prompt_progress", native_progress(c));
+    answers_event_out(a, NULL, o);
 }
 
 static void end_choice(answers *a, choice *c) { (void)a, (void)c; }
@@ -114,6 +129,7 @@ const dialect native_dialect = {
     .end_choice = end_choice,
     .end = end,
     .broken = openai_broken,
+    .progress = progress,
 };
 
 /* ---- text and tokens ---- */

@@ -6,6 +6,8 @@
 #include "serve/answers.h"
 
 json_t *native_timings(const choice *c);
+/* How much of the prompt was read. */
+json_t *native_progress(const choice *c);
 
 extern const dialect native_dialect;
 /* What /completion and /infill have in common. */

@@ -17,6 +17,7 @@ static bool options(ask *q, const fields *f, const model *m)
     int64_t n;
     if (!own) return f->p->status == 0;
     if (field_integer(&of, "num_predict", -2, INT32_MAX, &n)) q->max_tokens = n > 0 ? (int)n : 0;
+    if (field_integer(&of, "num_keep", -1, INT32_MAX - 1, &n)) q->n_keep = (int)n;
     if (field_integer(&of, "num_ctx", 1, INT32_MAX, &n) && n > model_n_ctx(m))
         return problem_set(f->p, 400, "options.num_ctx", "%lld tokens; this server has a context of %d (--ctx-size)",
                            (long long)n, model_n_ctx(m));
@@ -83,6 +84,17 @@ bool ollama_keep_alive(exchange *x, const fields *f)
     return true;
 }
 
+/* Whether the answer may go on when the context is full. */
+static bool shift(ask *q, const fields *f)
+{
+    bool wanted = q->shift;
+    (void)field_bool(f, "shift", &wanted);
+    if (wanted && !q->shift)
+        return problem_set(f->p, 400, "shift", "this server ends answers where the context is full (--context-shift)");
+    q->shift = wanted;
+    return f->p->status == 0;
+}
+
 static bool common(ask *q, const fields *f, exchange *x)
 {
     const model *m = x->model;
@@ -91,7 +103,8 @@ static bool common(ask *q, const fields *f, exchange *x)
     (void)field_bool(f, "stream", &q->stream);
     (void)field_bool(f, "logprobs", &q->logprobs);
     if (field_integer(f, "top_logprobs", 0, QN_BATCH_MAX_TOP, &n)) q->n_top = (int)n;
-    return f->p->status == 0 && ollama_keep_alive(x, f) && options(q, f, m) && format(q, f) && think(q, f);
+    return f->p->status == 0 && ollama_keep_alive(x, f) && shift(q, f) && options(q, f, m) && format(q, f) &&
+           think(q, f);
 }
 
 static bool no_images(const json_t *object, const char *path, problem *p)

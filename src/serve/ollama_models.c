@@ -91,7 +91,7 @@ model *ollama_named(exchange *x, problem *p)
     const fields f = {x->json, "", p};
     if (!field_string(&f, "model", &name) && !p->status) (void)field_string(&f, "name", &name);
     if (!p->status && (!name || !*name)) field_wrong(&f, "model", "the name of a model");
-    return p->status ? NULL : catalog_find(x->server, name, p);
+    return p->status ? NULL : catalog_find(x->server, name, NULL, p);
 }
 
 /* As a Modelfile has them: "temperature 0.6", a line each. */

@@ -17,6 +17,12 @@ void openai_problem(text *out, const problem *p) { text_json(out, problem_json(p
 
 void openai_broken(answers *a, const problem *p) { answers_event_out(a, NULL, problem_json(p)); }
 
+/* Not where something before it was lost: the stream is broken, then. */
+void openai_done(answers *a)
+{
+    if (!text_is_short()) exchange_put(a->x, "data: [DONE]\n\n", 14);
+}
+
 json_t *openai_usage(const answers *a)
 {
     int n = 0, n_reasoning = 0, n_cached = 0;

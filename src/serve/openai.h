@@ -8,6 +8,7 @@
 /* {"error": {"message", "type", "param", "code"}} */
 void openai_problem(text *out, const problem *p);
 void openai_broken(answers *a, const problem *p);
+void openai_done(answers *a); /* the line that ends a stream */
 json_t *openai_usage(const answers *a);
 /* Tools, tool_choice, parallel_tool_calls. */
 bool openai_tools(ask *q, const fields *f);

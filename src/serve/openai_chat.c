@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/serve/openai_chat.c -- POST /v1/chat/completions. */
+#include "serve/native.h"
 #include "serve/openai.h"
 #include "serve/routes.h"
 #include <stdlib.h>
@@ -29,8 +30,8 @@ static bool cannot(const fields *f)
 static bool limits(ask *q, const fields *f)
 {
     int64_t n;
-    if (field_integer(f, "max_tokens", -1, INT32_MAX, &n)) q->max_tokens = n > 0 ? (int)n : 0;
-    if (field_integer(f, "max_completion_tokens", 1, INT32_MAX, &n)) q->max_tokens = (int)n;
+    if (field_integer(f, "max_tokens", -1, INT32_MAX, &n)) ask_most(q, n);
+    if (field_integer(f, "max_completion_tokens", 1, INT32_MAX, &n)) ask_most(q, n);
     if (field_integer(f, "n", 1, MAX_ANSWERS, &n)) q->n = (int)n;
     return f->p->status == 0;
 }
@@ -84,16 +85,11 @@ static bool budget(ask *q, const fields *f)
     return f->p->status == 0;
 }
 
-/* Formats; and beyond OpenAI's, llama-server's grammar, json_schema and cache_prompt. */
-static bool extras(ask *q, const fields *f)
+static bool formats(ask *q, const fields *f)
 {
     const json_t *format = field_get(f, "response_format"), *schema = field_get(f, "json_schema");
-    bool cache = true;
     if (format && !openai_format(q, format, "response_format", f->p)) return false;
-    if (schema && !take_json(&q->schema, schema, f->p)) return false;
-    (void)field_string(f, "grammar", &q->gbnf);
-    if (field_bool(f, "cache_prompt", &cache)) q->no_cache = !cache;
-    return f->p->status == 0;
+    return !schema || take_json(&q->schema, schema, f->p);
 }
 
 static bool read_ask(ask *q, exchange *x, problem *p)
@@ -106,8 +102,8 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     if (p->status || !cannot(&f)) return false;
     q->messages = json_incref((json_t *)messages);
     return limits(q, &f) && logprobs(q, &f) && streaming(q, &f) && openai_chat_shape(q, &f) && openai_tools(q, &f) &&
-           budget(q, &f) && extras(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") &&
-           ask_bias(q, x->model, &f) && ask_loras(q, x->model, &f);
+           budget(q, &f) && formats(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") &&
+           ask_bias(q, x->model, &f) && ask_extras(q, x->model, &f) && ask_loras(q, x->model, &f);
 }
 
 void serve_chat_completions(exchange *x) { ask_serve(x, read_ask); }
@@ -127,22 +123,25 @@ static void name(answers *a)
     if (!a->id[0]) make_id(a->id, sizeof(a->id), "chatcmpl-");
 }
 
-/* Takes delta, if any: the reference of one choice. */
-static void chunk(answers *a, json_t *choices, json_t *usage)
+/* Takes what it is given. more: members beyond OpenAI's; NULL: none. */
+static void chunk(answers *a, json_t *choices, json_t *usage, json_t *more)
 {
     json_t *o =
         json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", a->id, "object", "chat.completion.chunk", "created",
                   (json_int_t)a->created, "model", a->q.model, "system_fingerprint", qn_version(), "choices", choices);
     if (a->q.include_usage) json_object_set_new(o, "usage", usage ? usage : json_null());
+    if (more) json_object_update_new(o, more);
     answers_event_out(a, NULL, o);
 }
+
+static json_t *timings(const choice *c) { return json_pack("{s:o}", "timings", native_timings(c)); }
 
 static void delta(answers *a, const choice *c, json_t *d, json_t *probabilities, const char *reason)
 {
     chunk(a,
           json_pack("[{s:i, s:o, s:o, s:o}]", "index", c->index, "delta", d, "logprobs", probabilities, "finish_reason",
                     reason ? json_string(reason) : json_null()),
-          NULL);
+          NULL, reason || a->q.timings ? timings(c) : NULL);
 }
 
 static void begin(answers *a)
@@ -174,6 +173,13 @@ static void put_piece(answers *a, choice *c, const piece *p)
     delta(a, c, d, probabilities ? probabilities : json_null(), NULL);
 }
 
+static void progress(answers *a, choice *c)
+{
+    if (!a->q.progress) return;
+    chunk(a, json_pack("[{s:i, s:{}, s:n, s:n}]", "index", c->index, "delta", "logprobs", "finish_reason"), NULL,
+          json_pack("{s:o}", "prompt_progress", native_progress(c)));
+}
+
 static void end_choice(answers *a, choice *c)
 {
     json_t *rest = json_null();
@@ -197,8 +203,8 @@ static json_t *message(const choice *c)
 static void end(answers *a)
 {
     if (a->q.stream) {
-        if (a->q.include_usage) chunk(a, json_array(), openai_usage(a));
-        exchange_put(a->x, "data: [DONE]\n\n", 14);
+        if (a->q.include_usage) chunk(a, json_array(), openai_usage(a), NULL);
+        openai_done(a);
         return;
     }
     json_t *choices = json_array();
@@ -209,9 +215,10 @@ static void end(answers *a)
                                                  logprobs_json(c), "finish_reason", finish_openai(c->finish)));
     }
     exchange_reply_json(a->x, 200,
-                        json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o}", "id", a->id, "object", "chat.completion",
+                        json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o, s:o}", "id", a->id, "object", "chat.completion",
                                   "created", (json_int_t)a->created, "model", a->q.model, "system_fingerprint",
-                                  qn_version(), "choices", choices, "usage", openai_usage(a)));
+                                  qn_version(), "choices", choices, "usage", openai_usage(a), "timings",
+                                  native_timings(&a->choices[0])));
 }
 
 const dialect openai_chat_dialect = {
@@ -223,4 +230,5 @@ const dialect openai_chat_dialect = {
     .end_choice = end_choice,
     .end = end,
     .broken = openai_broken,
+    .progress = progress,
 };

@@ -11,7 +11,7 @@
 static bool counts(ask *q, const fields *f)
 {
     int64_t n;
-    if (field_integer(f, "max_tokens", -1, INT32_MAX, &n)) q->max_tokens = n > 0 ? (int)n : 0;
+    if (field_integer(f, "max_tokens", -1, INT32_MAX, &n)) ask_most(q, n);
     if (field_integer(f, "n", 1, MAX_ANSWERS, &n)) q->n = (int)n;
     if (field_integer(f, "best_of", 1, MAX_ANSWERS, &n) && n != q->n)
         return problem_set(f->p, 400, "best_of", "this server answers n times; best_of must be the same");
@@ -27,15 +27,12 @@ static bool counts(ask *q, const fields *f)
 
 static bool switches(ask *q, const fields *f)
 {
-    bool cache = true;
     const json_t *options = field_object(f, "stream_options"), *schema = field_get(f, "json_schema"),
                  *format = field_get(f, "response_format");
     const fields of = {options, "stream_options", f->p};
     (void)field_bool(f, "stream", &q->stream);
     (void)field_bool(f, "echo", &q->echo);
     if (options) (void)field_bool(&of, "include_usage", &q->include_usage);
-    if (field_bool(f, "cache_prompt", &cache)) q->no_cache = !cache;
-    (void)field_string(f, "grammar", &q->gbnf);
     if (q->echo && q->logprobs)
         return problem_set(f->p, 400, "echo", "probabilities are told of the answer, not of the prompt");
     if (schema && !take_json(&q->schema, schema, f->p)) return false;
@@ -62,7 +59,8 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     if (!q->body) return false;
     const fields f = {q->body, "", p};
     return counts(q, &f) && switches(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") &&
-           ask_bias(q, x->model, &f) && ask_loras(q, x->model, &f) && read_prompt(q, x->model, &f);
+           ask_bias(q, x->model, &f) && ask_extras(q, x->model, &f) && ask_loras(q, x->model, &f) &&
+           read_prompt(q, x->model, &f);
 }
 
 void serve_completions(exchange *x) { ask_serve(x, read_ask); }
@@ -110,6 +108,15 @@ static json_t *completion(answers *a, json_t *choices, json_t *usage)
     return o;
 }
 
+/* A part of a stream: of one choice. */
+static void put_part(answers *a, choice *c, json_t *words, const char *reason, json_t *more)
+{
+    json_t *o = completion(a, json_pack("[o]", choice_json(c, words, reason)), NULL);
+    if (reason || a->q.timings) json_object_set_new(o, "timings", native_timings(c));
+    if (more) json_object_set_new(o, "prompt_progress", more);
+    answers_event_out(a, NULL, o);
+}
+
 /* What was asked, for echo. */
 static json_t *asked(const choice *c, const text *more)
 {
@@ -128,30 +135,26 @@ static json_t *asked(const choice *c, const text *more)
 
 static void begin(answers *a)
 {
-    for (int i = 0; i < a->n && a->q.echo; i++)
-        answers_event_out(a, NULL,
-                          completion(a,
-                                     json_pack("[o]", choice_json(&a->choices[i], asked(&a->choices[i], NULL), NULL)),
-                                     NULL));
+    for (int i = 0; i < a->n && a->q.echo; i++) put_part(a, &a->choices[i], asked(&a->choices[i], NULL), NULL, NULL);
 }
 
 static void put_piece(answers *a, choice *c, const piece *p)
 {
-    if (p->kind != PIECE_content) return;
-    answers_event_out(a, NULL, completion(a, json_pack("[o]", choice_json(c, json_text(p->text, p->len), NULL)), NULL));
+    if (p->kind == PIECE_content) put_part(a, c, json_text(p->text, p->len), NULL, NULL);
 }
 
-static void end_choice(answers *a, choice *c)
+static void progress(answers *a, choice *c)
 {
-    answers_event_out(a, NULL,
-                      completion(a, json_pack("[o]", choice_json(c, json_string(""), finish_openai(c->finish))), NULL));
+    if (a->q.progress) put_part(a, c, json_string(""), NULL, native_progress(c));
 }
+
+static void end_choice(answers *a, choice *c) { put_part(a, c, json_string(""), finish_openai(c->finish), NULL); }
 
 static void end(answers *a)
 {
     if (a->q.stream) {
         if (a->q.include_usage) answers_event_out(a, NULL, completion(a, json_array(), openai_usage(a)));
-        exchange_put(a->x, "data: [DONE]\n\n", 14);
+        openai_done(a);
         return;
     }
     json_t *choices = json_array();
@@ -159,7 +162,9 @@ static void end(answers *a)
         choice *c = &a->choices[i];
         json_array_append_new(choices, choice_json(c, asked(c, &c->content), finish_openai(c->finish)));
     }
-    exchange_reply_json(a->x, 200, completion(a, choices, openai_usage(a)));
+    json_t *o = completion(a, choices, openai_usage(a));
+    json_object_set_new(o, "timings", native_timings(&a->choices[0]));
+    exchange_reply_json(a->x, 200, o);
 }
 
 const dialect openai_completions_dialect = {
@@ -171,4 +176,5 @@ const dialect openai_completions_dialect = {
     .end_choice = end_choice,
     .end = end,
     .broken = openai_broken,
+    .progress = progress,
 };

@@ -103,6 +103,17 @@ static bool own_biases(ask *q, problem *p)
     return true;
 }
 
+bool ask_ban(ask *q, qn_token token, problem *p)
+{
+    qn_logit_bias *more;
+    if (!own_biases(q, p)) return false;
+    more = realloc(q->bias, ((size_t)q->sampler.n_logit_bias + 1) * sizeof(*more));
+    if (!more) return problem_set(p, 503, "", "out of memory");
+    more[q->sampler.n_logit_bias++] = (qn_logit_bias){token, -INFINITY};
+    q->sampler.logit_bias = q->bias = more;
+    return true;
+}
+
 /* {"15043": 1.5}, or [[15043, 1.5], [2, false]]. */
 bool ask_bias(ask *q, const model *m, const fields *f)
 {

@@ -48,6 +48,8 @@ typedef struct serve_options {
     const char *const *fixed; /* [n_fixed] members of requests of which a model's own defaults do not count */
     int n_fixed;
     int32_t max_tokens;      /* of an answer where a request says nothing; 0: until the context is full */
+    bool context_shift;      /* an answer that fills the context goes on, up to its max_tokens */
+    int32_t n_keep;          /* tokens of the prompt that stay then, where a request says nothing; < 0: all of them */
     const char *const *stop; /* [n_stop] for every answer */
     int n_stop;
 

@@ -62,7 +62,7 @@ void serve_reload(server *s, const serve_key *list, int n)
     qn_error err = {0};
     if (s->o.tls_cert) text_log(s, "the certificate %s", tls_read(s, &err) ? "was read again" : err.text);
     if (s->o.n_keys && n) text_log(s, keys_set(s, list, n) ? "%d keys were read again" : "%d keys: out of memory", n);
-    catalog_refresh(s);
+    (void)catalog_refresh(s, &(problem){0}); /* which the log tells */
 }
 
 /* All of them by id, oldest last, without holding the lock while one is looked at. */

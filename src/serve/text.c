@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LEAST 256 /* an event of a stream; JSON comes in pieces of a byte or two, each of which would grow it */
+
 static _Thread_local bool short_of_memory;
 
 static void *watched_alloc(size_t n)
@@ -24,11 +26,13 @@ bool text_was_short(void)
     return was;
 }
 
+bool text_is_short(void) { return short_of_memory; }
+
 static bool reserve(text *t, size_t more)
 {
     if (t->failed || more > SIZE_MAX / 4 - t->n) t->failed = short_of_memory = true;
     if (t->failed || t->n + more + 1 <= t->cap) return !t->failed;
-    const size_t cap = (t->n + more + 1) * 2;
+    const size_t need = (t->n + more + 1) * 2, cap = need > LEAST ? need : LEAST;
     char *data = realloc(t->data, cap);
     if (!data) {
         t->failed = short_of_memory = true;
@@ -73,7 +77,7 @@ static int put_some(const char *data, size_t n, void *ctx)
 
 void text_json(text *t, json_t *value)
 {
-    if (!value || json_dump_callback(value, put_some, t, JSON_COMPACT | JSON_ENCODE_ANY) != 0)
+    if (short_of_memory || !value || json_dump_callback(value, put_some, t, JSON_COMPACT | JSON_ENCODE_ANY) != 0)
         t->failed = short_of_memory = true;
     json_decref(value);
 }

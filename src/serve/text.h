@@ -18,7 +18,7 @@ typedef struct text {
 void text_put(text *t, const char *data, size_t n);
 void text_puts(text *t, const char *s);
 void text_printf(text *t, const char *fmt, ...) QN_PRINTF(2, 3);
-/* Compact; takes the reference. */
+/* Compact; takes the reference. Fails where memory was short: the value may lack a member, then. */
 void text_json(text *t, json_t *value);
 void text_clear(text *t); /* keeps the memory */
 void text_deinit(text *t);
@@ -26,6 +26,7 @@ void text_deinit(text *t);
 void text_watch(void);
 /* Whether a text or a JSON value found no memory on this thread since this was asked last. */
 bool text_was_short(void);
+bool text_is_short(void); /* the same, to be asked again */
 /* Takes the first n bytes away. */
 void text_drop(text *t, size_t n);
 

@@ -101,6 +101,7 @@ qn_batch_usage thoughts_usage(const choice *c)
     u.n_read = c->base.n_read;
     u.n_cached = c->base.n_cached;
     u.n_set_back += c->base.n_set_back;
+    if (u.n_left_out < c->base.n_left_out) u.n_left_out = c->base.n_left_out; /* it has those of the first part, too */
     u.n_generated = c->n_tokens;
     return u;
 }

@@ -4,7 +4,7 @@
 #include "failing.h"
 #include "unit/engine/crowd.h"
 
-enum { N = 4 };
+enum { N = 4, CTX = 24 };
 
 typedef struct work {
     qn_engine *engine;
@@ -24,7 +24,7 @@ static qn_status serve(void *ctx, qn_error *err)
     work *w = ctx;
     qn_batcher *b = NULL;
     bool taken[N] = {false};
-    const qn_batcher_options o = {.session = {.n_ctx = 110, .n_batch = 16, .no_plan_cache = true}, .n_parallel = 3};
+    const qn_batcher_options o = {.session = {.n_ctx = CTX, .n_batch = 16, .no_plan_cache = true}, .n_parallel = 3};
     qn_status status = qn_batcher_create(w->engine, &o, &b, err);
     if (status != QN_OK) return status;
     for (int i = 0; i < N; i++) {
@@ -59,13 +59,22 @@ static void a_batcher(void **state)
     assert_non_null(w);
     w->engine = rig_open(&(tiny){.arch = "llama", .n_layer = 1}, &(qn_engine_options){.n_threads = 1});
     MUST(qn_grammar_create("root ::= [a-z]+", NULL, &w->grammar, err));
-    qn_session *alone = crowd_session(w->engine);
+    qn_session *alone = crowd_session(w->engine), *narrow = crowd_session_of(w->engine, CTX);
     for (int i = 0; i < N; i++) {
         crowd_make(alone, &w->r[i], i + 4, i == 1 ? w->grammar : NULL, NULL);
         if (w->r[i].n_answer > 3) w->r[i].n_answer = 3;
         if (w->r[i].n_prompt > 12) w->r[i].n_prompt = 12;
         crowd_expect(alone, &w->r[i]);
     }
+    crowd_request *fills = &w->r[N - 1]; /* the context, and goes on */
+    fills->context_shift = true;
+    fills->n_prompt = CTX - 2;
+    fills->n_answer = 5;
+    fills->n_discard = CTX - 6;
+    rig_story(1, fills->prompt, fills->n_prompt);
+    crowd_expect(narrow, fills);
+    assert_int_equal(fills->left_out, CTX - 6);
+    qn_session_destroy(narrow);
     qn_session_destroy(alone);
     qn_error err;
     assert_int_equal(serve(w, &err), QN_OK); /* what is made once is made */

@@ -12,15 +12,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { N_KINDS = 8, N_CTX = 40, MAX_REQUESTS = 48, N_BATCHERS = 5 };
+enum { N_KINDS = 10, N_CTX = 40, MAX_ANSWER = 64, MAX_REQUESTS = 48, N_BATCHERS = 5 };
 
 /* What is asked for; a kind's prompt shares its beginning with that of another. */
 typedef struct kind {
     qn_token prompt[N_CTX];
     size_t n_prompt;
     qn_sampler_params sampler;
-    bool grammar;
-    qn_token answer[N_CTX + 1];
+    bool grammar, shift; /* shift: it goes on when the context is full, to MAX_ANSWER */
+    qn_token answer[MAX_ANSWER];
     int n_answer;
     qn_batch_end end;
 } kind;
@@ -33,7 +33,7 @@ typedef struct request {
     bool taken;
     _Atomic bool cancelled, ended;
     int n;
-    qn_token tokens[N_CTX + 1];
+    qn_token tokens[MAX_ANSWER];
     qn_batch_end end;
 } request;
 
@@ -48,7 +48,7 @@ static void on_event(void *ctx, const qn_batch_event *e)
     request *r = ctx;
     REQUIRE(!atomic_load(&r->ended));
     if (e->kind == QN_BATCH_token) {
-        REQUIRE(r->n <= N_CTX);
+        REQUIRE(r->n < MAX_ANSWER);
         r->tokens[r->n++] = e->token;
         REQUIRE(e->usage.n_generated == r->n && e->usage.n_read == e->usage.n_prompt);
         if (r->n == r->cancel_after) {
@@ -67,7 +67,9 @@ static qn_status submit(request *r, bool no_cache, const char *key, qn_error *er
                                 .n_prompt = r->kind->n_prompt,
                                 .sampler = &r->kind->sampler,
                                 .grammar = r->kind->grammar ? grammar : NULL,
-                                .max_tokens = r->max_tokens,
+                                .max_tokens = r->max_tokens || !r->kind->shift ? r->max_tokens : MAX_ANSWER,
+                                .context_shift = r->kind->shift,
+                                .n_keep = (int32_t)r->kind->n_prompt / 3 - 1,
                                 .key = key,
                                 .no_cache = no_cache,
                                 .fn = on_event,
@@ -118,10 +120,11 @@ static void start(void)
             k->prompt[j] = (qn_token)(3 + (j * 37 + (j > 5) * (size_t)(i % 3)) % 250);
         k->sampler = samplers[i % 4];
         k->grammar = i == 5;
+        k->shift = i >= 8;
         request r = {.b = b, .kind = k};
         REQUIRE(submit(&r, true, "", &err) == QN_OK);
         while (!atomic_load(&r.ended)) usleep(50);
-        REQUIRE(r.end == QN_BATCH_END_stop || r.end == QN_BATCH_END_context);
+        REQUIRE(r.end == QN_BATCH_END_stop || r.end == (k->shift ? QN_BATCH_END_length : QN_BATCH_END_context));
         memcpy(k->answer, r.tokens, sizeof(r.tokens));
         k->n_answer = r.n;
         k->end = r.end;

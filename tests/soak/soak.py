@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: MIT
 """soak.py QUERN SOURCE SECONDS -- good clients beside bad ones: who asks something sensible gets the answer that he gets alone, whatever
 strangers send, who leaves, which models go and come, and how often SIGHUP comes; memory stays, and in the end nothing is held. An hour
-by hand, 20 seconds in ./test.sh."""
-import collections, itertools, json, os, random, shutil, signal, socket, sys, tempfile, threading, time
+by hand, 20 seconds in ./test.sh.
+
+QN_FAIL_EVERY=N: every N-th allocation of the program fails meanwhile (fail_alloc.c; in a build with the address sanitizer only where
+that is a library: clang's -shared-libasan at linking, ASAN_OPTIONS=verify_asan_link_order=0:quarantine_size_mb=16). Then who asks may be
+told that there is no memory, or cut off; what he is answered is still what he gets alone.
+QN_SEED: another order of everything."""
+import collections, http.client, json, os, random, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e/serve"))
 from lib import LONG, PATIENCE, Server, until
 
 quern, source, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+fail_every = os.environ.get("QN_FAIL_EVERY", "")
 random.seed(int(os.environ.get("QN_SEED", "1")))
 work = tempfile.mkdtemp()
 os.chdir(work)
 KEY = {"Authorization": "Bearer good"}
 BAD = {"Authorization": "Bearer bad"}
 CHAT = "/v1/chat/completions"
+ENOUGH = 160  # answers to good clients: a process has all its memory after a third of that, the sanitizer's quarantine included
 done, failures, over = collections.Counter(), [], threading.Event()
 
 
@@ -55,12 +62,19 @@ def good():
     if path == CHAT and "tools" not in body and random.random() < 0.4:
         c = server.connect(path, {**body, "stream": True}, "good")
         with c.makefile("rb") as f:
-            lines = list(itertools.takewhile(lambda line: line not in (b"data: [DONE]\n", b"Connection: close\r\n") and b'"error"' not in line, f))
+            lines, last = [], b""
+            for last in f:
+                if last in (b"data: [DONE]\n", b"Connection: close\r\n") or b'"error"' in last:
+                    break
+                lines.append(last)
         c.close()
+        if not lines and fail_every:
+            raise ConnectionError
         if lines[0].split()[1] == b"200" and not over.is_set():
             lines = [line for line in lines if line.startswith(b"data: {")]
             text = "".join(json.loads(line[6:])["choices"][0]["delta"].get("content") or "" for line in lines)
-            assert text == (alone[i][0]["message"]["content"] or ""), (i, text, alone[i])
+            want = alone[i][0]["message"]["content"] or ""
+            assert want.startswith(text) if fail_every and last != b"data: [DONE]\n" else text == want, (i, text, want)
         return
     status, got = reply(path, body)
     if not over.is_set():
@@ -75,7 +89,9 @@ def raw(data, half_close=True):
             s.shutdown(socket.SHUT_WR)
         while s.recv(65536):
             pass
-    except (ConnectionError, BrokenPipeError):
+    except TimeoutError:
+        raise
+    except OSError:  # it may have been let go at once: then there is nothing to shut down
         pass
     finally:
         s.close()
@@ -186,7 +202,9 @@ def models_go_and_come():
 
 
 def health():
-    assert server.get("/health")[0] == 200 and server.get("/metrics", **KEY)[0] == 200 and server.get("/slots", **KEY)[0] == 200
+    for path in "/health", "/metrics", "/slots":
+        status, got = server.get(path, **KEY)
+        assert status == 200 or (fail_every and status == 503), (path, status, got)
     time.sleep(0.05)
 
 
@@ -195,8 +213,10 @@ def repeat(what):
         try:
             what()
             done[what.__name__] += 1
-        except ConnectionError:  # a bad one may be cut off
-            if what in (good, health):
+        except (ConnectionError, http.client.HTTPException):  # a bad one may be cut off
+            if fail_every:
+                done["cut off"] += 1
+            elif what in (good, health):
                 failures.append((what.__name__, "cut off"))
                 over.set()
         except BaseException as e:
@@ -214,23 +234,31 @@ os.makedirs("models")
 for name in "ab":
     shutil.copy(source + "/models/chat.gguf", f"models/{name}.gguf")
 keys()
+preload = {}
+if fail_every:
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", "fail.so", source + "/tests/soak/fail_alloc.c"], check=True)
+    preload = {"LD_PRELOAD": work + "/fail.so", "FAIL_EVERY": fail_every, "FAIL_WHILE": work + "/failing"}
 server = Server(quern, [], "--models-dir", "models", "--api-key-file", "keys", "--max-body", "1M", "--parallel", "8", "--queue", "64", "--ctx-size",
                 "2048", "--request-timeout", "20", "--timeout", "2", "--keep-alive", "3600",
-                env={**os.environ, "HOME": work, "XDG_DATA_HOME": work, "OLLAMA_MODELS": "", "HF_HOME": "", "HF_HUB_CACHE": "", "LLAMA_CACHE": ""})
+                env={**os.environ, **preload, "HOME": work, "XDG_DATA_HOME": work, "OLLAMA_MODELS": "", "HF_HOME": "", "HF_HUB_CACHE": "", "LLAMA_CACHE": ""})
 alone = []
 for path, body, part in GOOD:
     status, got = reply(path, body)
     assert status == 200, (path, body, got)
     alone.append(part(got))
 
+if fail_every:
+    open("failing", "w").close()
 kinds = [good] * 6 + [health, garbage, half_a_request, large_body, deep, many_values, no_utf8, hostile_schema, hostile_grammar, hostile_words,
          slow_reader, vanishing, hangup, models_go_and_come]
 threads = [threading.Thread(target=repeat, args=(k,), daemon=True) for k in kinds]
 [t.start() for t in threads]
-begin, sizes = time.monotonic(), []
+begin, sizes = time.monotonic(), []  # sizes: time, answers, bytes
 while not over.wait(min(1, seconds / 20)) and time.monotonic() - begin < seconds and server.process.poll() is None:
-    sizes.append((time.monotonic() - begin, memory()))
+    sizes.append((time.monotonic() - begin, done["good"], memory()))
 over.set()
+if fail_every:
+    os.remove("failing")
 [t.join(PATIENCE) for t in threads]
 if any(t.is_alive() for t in threads):
     failures.append(("hang", [k.__name__ for k, t in zip(kinds, threads) if t.is_alive()]))
@@ -238,15 +266,24 @@ if server.process.poll() is None:
     # whoever left is gone, and what was held is free or kept for who comes next
     if not until(lambda: server.get("/slots", **KEY)[1] == [], 60):
         failures.append(("held", server.get("/slots", **KEY)[1]))
+    for (path, body, part), want in zip(GOOD, alone):
+        status, got, _ = server.request("POST", path, body, KEY)
+        if status != 200 or part(got) != want:
+            failures.append(("afterwards", path, status, got))
     m = server.metrics(**KEY)
     if m["quern_n_requests_total"] != m["quern_n_ended_total"]:
         failures.append(("not all ended", m))
 status = server.stop()
-early = [b for t, b in sizes if t < max(60, seconds / 2)] if seconds >= 120 else [b for t, b in sizes if t < seconds / 2]
-late = [b for t, b in sizes][len(early):]
+half = sizes[-1][1] / 2 if sizes else 0
+early = [b for t, n, b in sizes if (t < max(60, seconds / 2) if seconds >= 120 else n < half)]
+late = [b for _, _, b in sizes][len(early):]
 print(f"{seconds:.0f} s:", ", ".join(f"{n} {k}" for k, n in sorted(done.items())))
-print("memory, MiB:", " ".join(f"{b / 2 ** 20:.0f}" for t, b in sizes[::max(1, len(sizes) // 40)]))
-if late and sorted(late)[len(late) // 2] > max(early) * 1.05 + 8 * 2 ** 20:
+if fail_every:
+    print("allocations that failed:", open("failing.n").read().strip() if os.path.exists("failing.n") else "not known")
+print("memory, MiB:", " ".join(f"{b / 2 ** 20:.0f}" for _, _, b in sizes[::max(1, len(sizes) // 40)]))
+if done["good"] < ENOUGH:
+    print(f"memory says nothing after {done['good']} answers")
+elif late and sorted(late)[len(late) // 2] > max(early) * 1.05 + 8 * 2 ** 20:
     failures.append(("memory grows", max(early), sorted(late)[len(late) // 2]))
 for line in server.said().splitlines():
     if "a step has been computed" in line or "Sanitizer" in line:

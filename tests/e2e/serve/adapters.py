@@ -57,6 +57,22 @@ def test_by_request():
         server.good("/v1/chat/completions", chat)["choices"][0]["message"]
 
 
+def test_by_name():
+    """An adapter is a model, too."""
+    ids = [m["id"] for m in server.get("/v1/models")[1]["data"]]
+    assert ids == ["shakespeare", "shakespeare:a", "shakespeare:b"], ids
+    assert server.get("/v1/models/shakespeare:a")[1]["parent"] == "shakespeare" and server.get("/v1/models/shakespeare:c")[0] == 404
+    for name, s in ("shakespeare", []), ("shakespeare:a", [(0, 1)]), ("shakespeare.gguf:b", [(1, 1)]):
+        r = server.good("/completion", {**BODY, "model": name})
+        assert r["content"].rstrip("\n") == want(s) and r["model"] == name, (name, r)
+    r = server.good("/v1/completions", {"prompt": PROMPT, "max_tokens": N, "temperature": 0, "model": "shakespeare:b", "lora": lora(SETS[1])})
+    assert r["choices"][0]["text"].rstrip("\n") == want(SETS[1]), "what the request says counts"
+    for body, status in ({"model": "shakespeare:c"}, 404), ({"model": "other:a"}, 404):
+        assert server.post("/completion", {**BODY, **body})[0] == status
+    status, reply = server.post("/v1/embeddings", {"model": "shakespeare:a", "input": "x"})
+    assert status == 400 and reply["error"]["param"] == "model", reply
+
+
 def test_a_crowd_of_sets():
     said, threads = {}, []
     for k in range(20):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Several models by name: loaded when they are asked for, unloaded when nobody uses them, within --memory, in order."""
-import json, os, re, shutil, subprocess, sys, threading
+import json, os, re, shutil, subprocess, sys, threading, time
 from lib import LONG, SUM, Server, run, until
 
 quern, source = sys.argv[1:3]
@@ -30,6 +30,12 @@ def states(s):
 
 def answer(s, model, **more):
     return s.good(PATH, {**ASK, "model": model, **more})["choices"][0]["message"]["content"]
+
+
+def is_leaving(s, name):
+    """It is about to be unloaded, as `ollama ps` sees that: its time is over."""
+    soon = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 60))
+    return any(m["name"] == name and m["expires_at"] < soon for m in s.get("/api/ps")[1]["models"])
 
 
 def bytes_of(s):
@@ -97,19 +103,23 @@ def test_ps_and_stop():
 
 def test_memory():
     """One fits: whoever asks for the other waits until nobody holds the first, in order; nobody is cut off."""
-    with serve(folder("three", "a", "b", "c")) as s:
+    with serve(folder("three", "a", "b", "c"), "--ctx-size", "8192") as s:
         answer(s, "a")
         one = bytes_of(s)
-    with serve("three", "--memory", str(int(one * 1.5))) as s:
+    with serve("three", "--memory", str(int(one * 1.5)), "--ctx-size", "8192") as s:
         assert answer(s, "a") == answer(s, "b") == "2 + 3 = 5"
         assert states(s) == {"a": "unloaded", "b": "loaded", "c": "unloaded"}
-        stream = s.stream(PATH, {**LONG, "stream": True, "model": "b", "max_tokens": 700})
+        # what nobody reads is waited for, so that b is held for as long as this test wants
+        stream = s.stream(PATH, {**LONG, "stream": True, "model": "b", "max_tokens": 6000, "logprobs": True, "top_logprobs": 20})
         next(stream)
+        assert until(lambda: s.metrics()["quern_n_paused"] == 1)
         order, threads = [], []
 
         def ask(model):
             order.append(answer(s, model))
         for i, model in enumerate(("a", "c", "b")):
+            # the one that has the room takes whoever comes until the loader knows that another needs it
+            assert model != "b" or until(lambda: is_leaving(s, "b:latest")), s.get("/api/ps")
             threads.append(threading.Thread(target=ask, args=(model,)))
             threads[-1].start()
             assert until(lambda: s.metrics()["quern_http_requests_waiting"] == i + 1), (i, s.metrics())
@@ -126,6 +136,32 @@ def test_memory():
     with serve("three", "--memory", "100K") as s:
         status, reply, headers = s.request("POST", PATH, {**ASK, "model": "a"})
         assert status == 503 and headers["Retry-After"] and "--memory" in reply["error"]["message"], reply
+
+
+def test_larger_than_memory():
+    """One that is larger than models may be in sum is paged, alone and beside another: what it says stays the same."""
+    ask = {"prompt": "a b c", "temperature": 0, "max_tokens": 6, "model": "big"}
+
+    def text(s, **more):
+        return s.good("/v1/completions", {**ask, **more})["choices"][0]["text"]
+    subprocess.run([quern, "synth", folder("large", "a") + "/big.gguf", "--layers", "8", "--embd", "512", "--heads", "8", "--ff", "4096",
+        "--vocab-size", "4096", "--type", "Q8_0"], check=True)
+    with serve("large") as s:
+        want = text(s), text(s, prompt="d e f")
+        assert bytes_of(s) > 58 << 20
+    with serve("large", "--memory", "60M", "--ctx-size", "256", "--batch-size", "32") as s:
+        assert answer(s, "a") == "2 + 3 = 5" and until(lambda: s.metrics()["quern_http_requests"] == 1)
+        assert text(s) == want[0] and states(s) == {"a": "unloaded", "big": "loaded"}, "it has the room of who is idle"
+        stream = s.stream("/v1/completions", {**ask, "max_tokens": 30, "stream": True})
+        next(stream)
+        assert answer(s, "a") == "2 + 3 = 5", "a small one is loaded beside it"
+        assert [e for _, e in stream][-1] == "[DONE]"
+        assert states(s) == {"a": "loaded", "big": "loaded"} and text(s, prompt="d e f") == want[1]
+        assert s.metrics()["quern_ahead_bytes_total"] > 0
+    with serve("large", "--memory", "30M") as s:
+        status, reply, headers = s.request("POST", "/v1/completions", ask)
+        assert status == 503 and headers["Retry-After"] and "--memory" in reply["error"]["message"], reply
+        assert answer(s, "a") == "2 + 3 = 5"
 
 
 def test_files():

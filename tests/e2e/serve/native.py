@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """/v1/completions and llama-server's own endpoints."""
 import json, os, subprocess, sys
-from lib import Server, run
+from lib import Server, run, until
 
 quern, source = sys.argv[1:3]
 sys.path.insert(1, source + "/tests/oracle")
@@ -80,10 +80,12 @@ def test_template():
 def test_looking():
     props = server.get("/props")[1]
     assert props["model_alias"] == "will" and props["total_slots"] == 8 and props["default_generation_settings"]["n_ctx"] > 0
-    values = server.metrics()
-    assert values["quern_tokens_generated_total"] > 50 and values["quern_n_streams"] == 0
-    assert values["quern_n_requests_total"] == values["quern_n_ended_total"]
-    assert server.get("/slots") == (200, [])
+    assert server.metrics()["quern_tokens_generated_total"] > 50
+
+    def rests():  # one that a word of "stop" ended is answered before it is cancelled
+        values = server.metrics()
+        return values["quern_n_streams"] == 0 and values["quern_n_requests_total"] == values["quern_n_ended_total"]
+    assert until(rests) and server.get("/slots") == (200, []), server.metrics()
 
 
 def test_metrics():
@@ -118,6 +120,105 @@ def test_trace():
         assert status == 403 and "--trace-no-tokens" in reply["error"]["message"]
     with Server(quern, MODEL, *last, *two, "--trace-no-tokens") as s:
         assert s.get("/trace", Authorization="Bearer b")[0] == 200
+
+
+def test_extras():
+    """What llama-server's clients say: honoured, or refused."""
+    body = {"prompt": "ROMEO:\n", "n_predict": 12, "seed": 5, "temperature": 1.5}
+    read = server.good("/completion", {**body, "prompt": "JULIET:\nRead this alone.", "n_predict": 0})
+    assert read["content"] == "" and read["tokens_predicted"] == 0 and read["stop_type"] == "limit", read
+    again = server.good("/completion", {**body, "prompt": "JULIET:\nRead this alone."})
+    assert again["tokens_cached"] == again["tokens_evaluated"] - 1, again
+    r = server.good("/v1/completions", {"prompt": "ROMEO:\n", "max_tokens": 0, "echo": True})
+    assert r["choices"][0]["text"] == "ROMEO:\n" and r["usage"]["completion_tokens"] == 0 and r["timings"]["predicted_n"] == 0, r
+    one = server.good("/completion", {**body, "samplers": ["top_k"], "top_k": 1})["content"]
+    assert one == server.good("/completion", {**body, "temperature": 0})["content"] == server.good("/completion", {**body, "samplers": "kt", "top_k": 1})["content"]
+    assert server.good("/completion", {**body, "samplers": ["typ_p", "temperature"], "top_k": 1})["content"] != one, "top-k is left out"
+    plain = {"prompt": "the king the king the king the", "n_predict": 8, "temperature": 0}
+    dry = {**plain, "dry_multiplier": 50, "dry_allowed_length": 1}
+    free = {**dry, "dry_sequence_breakers": list("abcdefghijklmnopqrstuvwxyz ")}
+    said = [server.good("/completion", b)["content"] for b in (plain, dry, free)]
+    assert said[0] == said[2] != said[1], said
+    for member, value, field in (("samplers", ["top_k", "top_k"], "samplers[1]"), ("samplers", ["nothing"], "samplers[0]"), ("samplers", 3, "samplers"),
+                                 ("samplers", "kk", "samplers"), ("dry_sequence_breakers", [1], "dry_sequence_breakers[0]"), ("n_cmpl", 2, "n_cmpl"),
+                                 ("n_indent", 2, "n_indent"), ("t_max_predict_ms", 5, "t_max_predict_ms"), ("post_sampling_probs", True, "post_sampling_probs"),
+                                 ("response_fields", ["content"], "response_fields"), ("ignore_eos", "x", "ignore_eos"), ("n_discard", -1, "n_discard")):
+        status, reply = server.post("/completion", {**body, member: value})
+        assert status == 400 and reply["error"]["param"] == field, (member, value, reply)
+    ids = server.good("/tokenize", {"content": "word " * 40})["tokens"][:100]
+    with Server(quern, MODEL, "--batch-size", "8") as s:  # so the prompt takes many steps; what of them is told hangs on who is quicker
+        for path, more in ("/completion", {"n_predict": 3}), ("/v1/completions", {"max_tokens": 3}):
+            def told():
+                events = [e for _, e in s.stream(path, {"prompt": ids, "cache_prompt": False, "stream": True, "return_progress": True,
+                                                        "timings_per_token": True, **more}) if e != "[DONE]"]
+                assert all("timings" in e for e in events) and events[-1]["timings"]["predicted_n"] == 3, events
+                steps = [e["prompt_progress"] for e in events if "prompt_progress" in e]
+                assert all(t["cache"] == 0 and t["total"] == len(ids) and 0 < t["processed"] < len(ids) for t in steps), steps
+                assert [t["processed"] for t in steps] == sorted(t["processed"] for t in steps), steps
+                return steps
+            assert until(told)
+    assert "timings" in server.good("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 2})
+
+
+def test_end_of_text():
+    """An answer that would end goes on."""
+    ask = {"messages": [{"role": "user", "content": "What is 2 plus 3?"}], "temperature": 0, "max_tokens": 40}
+    with Server(quern, source + "/models/chat.gguf") as s:
+        assert s.good("/v1/chat/completions", ask)["choices"][0]["finish_reason"] == "stop"
+        r = s.good("/v1/chat/completions", {**ask, "ignore_eos": True})
+        assert r["choices"][0]["finish_reason"] == "length" and r["usage"]["completion_tokens"] == 40, r
+
+
+def shifted(s, ids, n, keep, ctx, discard=0):
+    """What n tokens behind ids are: greedily, by requests that never fill the context, and by llama-server's rule of what goes."""
+    seen, got, kept = list(ids), [], min(len(ids) if keep < 0 else keep, ctx - 4)
+    while len(got) < n:
+        part = s.good("/completion", {"prompt": seen, "n_predict": min(n - len(got), ctx + 1 - len(seen)), "temperature": 0, "return_tokens": True})["tokens"]
+        got, seen = got + part, seen + part
+        if len(seen) == ctx + 1:
+            del seen[kept:kept + (discard or (len(seen) - kept) // 2)]
+    return got
+
+
+def test_context_shift():
+    """An answer that fills the context goes on as far as it may, with what is left; a prompt is never cut."""
+    ctx, ids = 48, server.good("/tokenize", {"content": "ROMEO:\nBut soft, what light"})["tokens"]
+    with Server(quern, MODEL, "--ctx-size", str(ctx), "--context-shift", "--keep", "2", "--parallel", "3", "--temp", "0") as s:
+        room = ctx + 1 - len(ids)
+        for more, keep in ({}, 2), ({"n_keep": 0}, 0), ({"n_keep": -1}, -1), ({"n_keep": 3, "n_discard": 9}, 3), ({"n_keep": 1000}, 1000):
+            body = {"prompt": ids, "n_predict": 100, "return_tokens": True, **more}
+            r = s.good("/completion", body)
+            assert r["truncated"] is True and r["stop_type"] == "limit" and r["tokens_predicted"] == 100 and r["tokens_evaluated"] == len(ids), r
+            assert r["tokens"] == shifted(s, ids, 100, keep, ctx, more.get("n_discard", 0)), more
+            events = [e for _, e in s.stream("/completion", {**body, "stream": True})]
+            assert "".join(e["content"] for e in events) == r["content"] and events[-1]["truncated"] is True
+        text = r["content"]
+        assert s.good("/completion", {"prompt": ids, "n_predict": room})["truncated"] is False
+        r = s.good("/completion", {"prompt": ids})  # to no number of tokens: it ends
+        assert r["truncated"] is True and r["stop_type"] == "limit" and r["tokens_predicted"] == room, r
+        r = s.good("/v1/completions", {"prompt": ids, "max_tokens": 100, "n_keep": 1000})
+        assert r["choices"][0]["finish_reason"] == "length" and r["choices"][0]["text"] == text and r["usage"]["completion_tokens"] == 100, r
+        ask = {"messages": [{"role": "user", "content": "ROMEO:"}]}
+        r = s.good("/v1/chat/completions", {**ask, "max_tokens": 90})
+        assert r["choices"][0]["finish_reason"] == "length" and r["usage"]["completion_tokens"] == 90, r
+        whole = r["choices"][0]["message"]["content"]
+        r = s.good("/v1/messages", {**ask, "max_tokens": 90})
+        assert r["stop_reason"] == "max_tokens" and r["usage"]["output_tokens"] == 90 and r["content"][0]["text"] == whole, r
+        r = s.good("/api/chat", {**ask, "stream": False, "options": {"num_predict": 90, "num_keep": 2}})
+        assert r["done_reason"] == "length" and r["eval_count"] == 90 and r["message"]["content"] == whole, r
+        r = s.good("/api/chat", {**ask, "stream": False, "shift": False, "options": {"num_predict": 90}})
+        assert r["done_reason"] == "length" and r["eval_count"] < 48, r
+        status, reply = s.post("/completion", {"prompt": ids * 8})
+        assert status == 400 and str(8 * len(ids)) in reply["error"]["message"] and str(ctx) in reply["error"]["message"], reply
+        status, reply = s.post("/completion", {"prompt": ids, "n_keep": -2})
+        assert status == 400 and reply["error"]["param"] == "n_keep", reply
+        values = s.metrics()
+        assert values["quern_n_context_shifts_total"] > 20 and "left out" in s.said()
+    with Server(quern, MODEL, "--ctx-size", str(ctx)) as s:
+        r = s.good("/completion", {"prompt": ids, "n_predict": 100})
+        assert r["truncated"] is True and r["stop_type"] == "limit" and r["tokens_predicted"] == room, r
+        status, reply = s.post("/api/chat", {**ask, "shift": True})
+        assert status == 400 and "--context-shift" in reply["error"], reply
 
 
 def test_refusals():

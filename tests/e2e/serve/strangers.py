@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What strangers do: garbage, halves, two lengths, too much, too deep, from elsewhere, without a key; and who leaves."""
-import http.client, json, socket, sys, threading
+import http.client, json, os, socket, subprocess, sys, threading
 from lib import ENDLESS, LONG, PATIENCE, SUM, Server, run, until
 
 quern, source = sys.argv[1:3]
@@ -255,6 +255,13 @@ def drip(port, begin, more):
         c.close()
 
 
+def is_healthy(s):
+    try:
+        return s.get("/health")[0] == 200
+    except OSError:  # a second is short where a client gets little of the processor
+        return False
+
+
 def test_drips():
     """A request that doesn't come is not waited for."""
     begins = ((b"", b"\n"), (b"POST " + PATH.encode(), b"x"), (head("Content-Length: 1000\r\n", '{"messages"'), b"x"),
@@ -264,12 +271,7 @@ def test_drips():
         for text in got:
             assert text is not None and (not text or b" 408 " in text or b" 400 " in text), got
 
-        def healthy():
-            try:
-                return s.get("/health")[0] == 200
-            except OSError:  # a second is short where a client gets little of the processor
-                return False
-        assert until(healthy)
+        assert until(lambda: is_healthy(s))
 
 
 def test_keep_alive():
@@ -279,6 +281,22 @@ def test_keep_alive():
         r = c.getresponse()
         assert r.status == 200 and json.loads(r.read())["usage"]["completion_tokens"] == 2
     c.close()
+
+
+def test_no_memory():
+    """Every allocation fails for a while (soak/fail_alloc.c, which a program that is linked with a sanitizer does not see): who comes then
+    is let go at once, and not forgotten until he leaves."""
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", "fail.so", source + "/tests/soak/fail_alloc.c"], check=True)
+    failing = os.path.abspath("failing")
+    env = {**os.environ, "LD_PRELOAD": os.path.abspath("fail.so"), "FAIL_EVERY": "1", "FAIL_WHILE": failing}
+    with Server(quern, MODEL, "--request-timeout", "5", env=env) as s:
+        open(failing, "w").close()
+        try:
+            for data in b"", b"GET /hea", head("Content-Length: 5\r\n"):
+                assert s.raw(data)[:12] in (b"", b"HTTP/1.1 503", b"HTTP/1.1 408"), data
+        finally:
+            os.remove(failing)
+        assert until(lambda: is_healthy(s) and s.metrics()["quern_http_requests"] == 1)
 
 
 def test_stopping():

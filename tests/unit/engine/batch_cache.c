@@ -295,11 +295,13 @@ static void sets_take_turns(void **state)
     qn_lora_use use = {NULL, 1};
     turns t = {.n_ended = 0};
     writer w[2] = {{&t, 0}, {&t, 1}};
+    crowd_gate gate;
     MUST(tiny_write(path, &(tiny){.n_ctx = 512}, err));
     MUST(qn_engine_open(path, NULL, &e, err));
     MUST(qn_lora_open(e, adapter_write(&(adapter){.path = path}), &use.lora, err));
     qn_batcher *b = crowd_batcher(e, (qn_batcher_options){.session = {.n_ctx = 900}, .n_parallel = 4});
     const qn_logit_bias no_end = {2, -INFINITY};
+    crowd_hold(b, &gate, 4);
     for (int i = 0; i < 4; i++) {
         uint64_t id;
         qn_token prompt[4];
@@ -309,6 +311,7 @@ static void sets_take_turns(void **state)
         if (i < 3) r.loras = &use, r.n_loras = 1;
         MUST(qn_batcher_submit(b, &r, &id, err));
     }
+    crowd_go(&gate);
     while (atomic_load(&t.n_ended) < 4) usleep(500);
     assert_int_equal(t.most[0], 3);
     assert_int_equal(t.most[1], 1);
@@ -360,19 +363,6 @@ static void parts_add_up(void **state)
     }
 }
 
-typedef struct gate {
-    _Atomic bool reached, open, ended;
-} gate;
-
-static void wait_at(void *ctx, const qn_batch_event *e)
-{
-    gate *g = ctx;
-    if (e->kind == QN_BATCH_end) atomic_store(&g->ended, true);
-    if (e->kind != QN_BATCH_token) return;
-    atomic_store(&g->reached, true);
-    while (!atomic_load(&g->open)) usleep(100);
-}
-
 /* What a request needs is taken when it comes: computing, sharing, keeping and giving up take nothing more. */
 static void the_executor_allocates_nothing(void **state)
 {
@@ -386,29 +376,23 @@ static void the_executor_allocates_nothing(void **state)
     const qn_sampler_params sampler = {.logit_bias = &no_end, .n_logit_bias = 1, .seed = 1};
     qn_batcher_stats s;
     for (int round = 0; round < ROUNDS; round++) {
-        gate g = {.open = false};
-        talk first = {0};
+        crowd_gate gate;
         uint64_t id;
         qn_metrics before, after;
-        tell(&first, round, 3);
-        qn_batch_request r = ask_of(&first, "a", 1, &sampler);
-        r.fn = wait_at;
-        r.ctx = &g;
-        MUST(qn_batcher_submit(b, &r, &id, err));
-        while (!atomic_load(&g.reached)) usleep(100);
+        crowd_hold(b, &gate, round);
         for (int i = 0; i < N; i++) { /* always others; of each two one begins as the other */
             tell(&talks[i], 10 + round * N + i / 2, 20 + i);
-            r = ask_of(&talks[i], i % 3 ? "a" : "b", 10, &sampler);
+            const qn_batch_request r = ask_of(&talks[i], i % 3 ? "a" : "b", 10, &sampler);
             MUST(qn_batcher_submit(b, &r, &id, err));
         }
         qn_metrics_snapshot(&before);
-        atomic_store(&g.open, true);
+        crowd_go(&gate);
         for (int i = 0; i < N; i++)
             while (!atomic_load(&talks[i].ended)) usleep(100);
         crowd_quiet(b, &s);
         qn_metrics_snapshot(&after);
         if (round > 1) assert_int_equal(after.allocs, before.allocs);
-        assert_true(atomic_load(&g.ended));
+        assert_true(atomic_load(&gate.ended));
     }
     assert_true(s.n_evictions > 100 && s.tokens_reused > 100);
     qn_batcher_destroy(b);

@@ -56,7 +56,7 @@ static void ask_now(void *ctx, const qn_batch_event *e)
     question *q = ctx;
     if (e->kind == QN_BATCH_end) atomic_store(&q->answered, true);
     if (e->kind != QN_BATCH_token || q->id) return;
-    q->b->pace = (qn_pace){.token_s = 1};
+    q->b->pace = (qn_pace){.token_s = {1, 1}};
     for (int i = 0; i < QN_PACE_CLASSES; i++) q->b->pace.decode_s[i] = 1e-6;
     question *asked = q + 1;
     const qn_batch_request r = {

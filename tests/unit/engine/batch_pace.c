@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How much of prompts a step reads, on a machine whose times are made up: a step with prompts takes at most twice what
- * decoding alone takes, however many streams there are and however their number changes, and never less than 4 tokens
- * are read. */
+ * decoding alone takes, however many streams there are, however their number changes and however deep a prompt is, and
+ * never less than 2 tokens are read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,23 +15,30 @@ enum { N_BATCH = 512 };
 
 typedef struct machine {
     double step, stream, token; /* seconds: of any step, of each stream, of each token of a prompt */
+    double deep;                /* more of each token at a depth of 8192 */
 } machine;
 
 static double decode_time(const machine *m, int n) { return m->step + n * m->stream; }
 
-/* One step with a prompt that doesn't end; what it took, as a multiple of decoding alone. */
-static double one_step(qn_pace *p, const machine *m, int n, int *n_read)
+static int32_t budget(const qn_pace *p, int32_t n_decoding, int32_t n_reading, double depth, int32_t most)
 {
-    *n_read = qn__pace_decode_alone(p, n) ? 0 : qn__pace_budget(p, n, 1, N_BATCH - n);
-    const double seconds = decode_time(m, n) + *n_read * m->token;
-    qn__pace_note(p, n, *n_read, seconds);
+    const int32_t fit = qn__pace_fit(p, n_decoding, depth, qn__pace_seconds(p, n_decoding, n_reading, 0));
+    return fit < most ? fit : most;
+}
+
+/* One step with a prompt that doesn't end; what it took, as a multiple of decoding alone. */
+static double one_step(qn_pace *p, const machine *m, int n, double depth, int *n_read)
+{
+    *n_read = qn__pace_decode_alone(p, n) ? 0 : budget(p, n, 1, depth, N_BATCH - n);
+    const double seconds = decode_time(m, n) + *n_read * (m->token + m->deep * depth / 8192);
+    qn__pace_note(p, n, *n_read, depth, seconds);
     return seconds / decode_time(m, n);
 }
 
 static void twice_at_most(void **state)
 {
     (void)state;
-    static const machine machines[] = {{1e-3, 1e-3, 2e-5}, {20e-3, 1e-3, 1e-4}, {1e-4, 50e-3, 1e-3}};
+    static const machine machines[] = {{1e-3, 1e-3, 2e-5, 0}, {20e-3, 1e-3, 1e-4, 0}, {1e-4, 50e-3, 1e-3, 2e-3}};
     static const int crowds[] = {64, 1, 7, 128, 3, 30, 1};
     for (size_t k = 0; k < sizeof(machines) / sizeof(machines[0]); k++) {
         const machine *m = &machines[k];
@@ -40,18 +47,18 @@ static void twice_at_most(void **state)
             const int n = crowds[c];
             double all = 0, most = 0;
             int n_read, read = 0, n_alone = 0;
-            for (int i = 0; i < 40; i++) (void)one_step(&p, m, n, &n_read); /* it finds out */
+            for (int i = 0; i < 40; i++) (void)one_step(&p, m, n, 4000, &n_read); /* it finds out */
             for (int i = 0; i < 330; i++) {
-                const double times = one_step(&p, m, n, &n_read);
-                if (n_read != 0 && n_read != 4 && times > most) most = times;
+                const double times = one_step(&p, m, n, 4000, &n_read);
+                if (n_read != 0 && n_read != 2 && times > most) most = times;
                 n_alone += n_read == 0;
                 read += n_read;
                 all += times;
             }
-            /* 4 are read whatever they take */
+            /* 2 are read whatever they take */
             if (most > 2.001) fail_msg("machine %zu, %d streams: a step takes %g times decoding", k, n, most);
             assert_in_range(n_alone, 9, 11); /* one in 33 measures anew */
-            assert_true(read >= 320 * 4);
+            assert_true(read >= 320 * 2);
             /* and not much less than may be */
             if (decode_time(m, n) > 24 * m->token && decode_time(m, n) < (N_BATCH - n) * m->token)
                 assert_true(all / 330 > 1.6);
@@ -59,36 +66,87 @@ static void twice_at_most(void **state)
     }
 }
 
+/* A prompt that goes deep, then a short one, then one that begins where the first ended: no step is planned with what a
+ * token took at another depth, once both were seen. */
+static void depths(void **state)
+{
+    (void)state;
+    static const machine m = {10e-3, 2e-3, 1e-3, 4e-3};
+    static const double ends[][2] = {{0, 16000},     {0, 100}, {0, 16000},  {0, 100},
+                                     {15000, 16000}, {0, 100}, {8000, 9000}};
+    const int n = 8;
+    qn_pace p = {0};
+    for (size_t k = 0; k < sizeof(ends) / sizeof(ends[0]); k++) {
+        int n_read;
+        for (double depth = ends[k][0]; depth < ends[k][1]; depth += n_read ? n_read : 1) {
+            const double times = one_step(&p, &m, n, depth, &n_read);
+            if (k >= 3 && times > 2.1) fail_msg("prompt %zu, at %g: %g times decoding", k, depth, times);
+            if (k >= 3 && n_read > 2 && times < 1.25) fail_msg("prompt %zu, at %g: only %g times", k, depth, times);
+        }
+    }
+}
+
+/* A token that is read alone, in large steps, takes less time than beside streams. */
+static void alone_and_beside(void **state)
+{
+    (void)state;
+    qn_pace p = {0};
+    for (int i = 0; i < 40; i++) qn__pace_note(&p, 8, 0, 0, 0.03);
+    qn__pace_note(&p, 0, 64, 0, 0.064);
+    qn__pace_note(&p, 8, 10, 0, 0.07);
+    for (int i = 0; i < 40; i++) qn__pace_note(&p, 0, 64, 0, 0.064);
+    assert_in_range(budget(&p, 8, 1, 0, 500), 6, 7); /* 27 ms of 4 */
+    assert_in_range(budget(&p, 0, 1, 0, 500), 149, 151);
+}
+
+/* One that takes long is read in steps of three of a stream's: a question behind it waits for no more. */
+static void long_alone(void **state)
+{
+    (void)state;
+    qn_pace p = {0};
+    assert_true(qn__pace_seconds(&p, 0, 1, 100) == 0.15); /* not known what a step of a stream takes */
+    qn__pace_note(&p, 1, 0, 0, 0.015);
+    const double s = qn__pace_seconds(&p, 0, 1, 100);
+    assert_true(s > 0.0449 && s < 0.0451);
+    assert_true(qn__pace_seconds(&p, 0, 1, 19.9) == 0.15);
+    p.decode_s[0] = 0.001;
+    assert_true(qn__pace_seconds(&p, 0, 1, 100) == 0.02); /* there is no use in less */
+    p.decode_s[0] = 0.2;
+    assert_true(qn__pace_seconds(&p, 0, 1, 100) == 0.15); /* nor longer than others */
+}
+
 /* Nothing known, nobody waiting, no room: what is read then. */
 static void bounds(void **state)
 {
     (void)state;
     qn_pace p = {0};
-    assert_int_equal(qn__pace_budget(&p, 8, 1, 500), 64);
-    assert_int_equal(qn__pace_budget(&p, 8, 1, 10), 10);
-    assert_int_equal(qn__pace_budget(&p, 0, 1, 0), 0);
+    assert_int_equal(budget(&p, 8, 1, 0, 500), 64);
+    assert_int_equal(budget(&p, 8, 1, 0, 10), 10);
+    assert_int_equal(budget(&p, 0, 1, 0, 0), 0);
     assert_false(qn__pace_decode_alone(&p, 0));
     assert_true(qn__pace_decode(&p, 4) == 0);
-    qn__pace_note(&p, 0, 64, 0.064);                       /* a token takes a millisecond */
-    assert_int_equal(qn__pace_budget(&p, 0, 1, 512), 150); /* 0.15 s */
-    qn__pace_note(&p, 4, 0, 0.1);
-    assert_int_equal(qn__pace_budget(&p, 4, 1, 512), 100);
-    assert_int_equal(qn__pace_budget(&p, 3, 1, 512), 100);
-    assert_int_equal(qn__pace_budget(&p, 100, 1, 512), 100); /* not less than what four take */
-    assert_int_equal(qn__pace_budget(&p, 1, 1, 512), 25);    /* 0.1 s / 4 */
-    assert_int_equal(qn__pace_budget(&p, 1, 4, 512), 100);   /* four wait for their first token, one for its next */
-    assert_int_equal(qn__pace_budget(&p, 4, 3, 512), 100);
-    assert_int_equal(qn__pace_budget(&p, 4, 8, 512), 150); /* as if nobody waited */
+    qn__pace_note(&p, 0, 64, 0, 0.064);                  /* a token takes a millisecond */
+    assert_in_range(budget(&p, 0, 1, 0, 512), 149, 150); /* 0.15 s */
+    qn__pace_note(&p, 4, 0, 0, 0.1);
+    assert_in_range(budget(&p, 4, 1, 0, 512), 89, 90); /* 0.9 of it */
+    assert_in_range(budget(&p, 3, 1, 0, 512), 89, 90);
+    assert_in_range(budget(&p, 100, 1, 0, 512), 89, 90); /* not less than what four take */
+    assert_int_equal(budget(&p, 1, 1, 0, 512), 22);      /* 0.1 s / 4 */
+    assert_in_range(budget(&p, 1, 4, 0, 512), 89, 90);   /* four wait for their first token, one for its next */
+    assert_in_range(budget(&p, 4, 3, 0, 512), 89, 90);
+    assert_in_range(budget(&p, 4, 8, 0, 512), 149, 150); /* as if nobody waited */
     p.decode_s[2] = 0.3;
-    assert_int_equal(qn__pace_budget(&p, 4, 8, 512), 300); /* but not less than decoding takes */
+    assert_in_range(budget(&p, 4, 8, 0, 512), 299, 300); /* but not less than decoding takes */
     p.decode_s[2] = 0.1;
     /* one step that took long is not believed at once: it counts as four times the usual, an eighth of it */
-    qn__pace_note(&p, 4, 0, 100);
+    qn__pace_note(&p, 4, 0, 0, 100);
     assert_true(qn__pace_decode(&p, 4) < 0.14);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(twice_at_most), cmocka_unit_test(bounds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(twice_at_most), cmocka_unit_test(depths),
+                                       cmocka_unit_test(alone_and_beside), cmocka_unit_test(long_alone),
+                                       cmocka_unit_test(bounds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

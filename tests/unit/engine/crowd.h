@@ -27,7 +27,10 @@ typedef struct crowd_request {
     const qn_grammar *grammar;
     qn_lora_use loras[2];
     int n_loras;
+    bool context_shift;
+    int n_keep, n_discard;
     crowd_answer want, got;
+    int left_out;     /* wanted */
     int cancel_after; /* tokens; -1: never */
     int pause_after;  /* tokens; 0: never */
     uint64_t id;
@@ -67,6 +70,9 @@ static inline qn_status crowd_submit(qn_batcher *b, crowd_request *r, qn_error *
                                                  .sampler = &r->sampler,
                                                  .grammar = r->grammar,
                                                  .max_tokens = r->n_answer,
+                                                 .context_shift = r->context_shift,
+                                                 .n_keep = r->n_keep,
+                                                 .n_discard = r->n_discard,
                                                  .logprobs = true,
                                                  .n_top = 2,
                                                  .key = r->key,
@@ -82,14 +88,38 @@ static inline void crowd_wait(const crowd_request *r)
     while (!atomic_load(&r->ended)) usleep(200);
 }
 
-/* A session for crowd_expect: one does for all, since nothing is reused. */
-static inline qn_session *crowd_session(qn_engine *e)
+/* Sessions for crowd_expect: one does for all requests, since nothing is reused. */
+static inline qn_session *crowd_session_of(qn_engine *e, int n_ctx)
 {
-    return rig_session(e, (qn_session_options){.n_ctx = CROWD_PROMPT + CROWD_ANSWER});
+    return rig_session(e, (qn_session_options){.n_ctx = n_ctx});
+}
+
+static inline qn_session *crowd_session(qn_engine *e) { return crowd_session_of(e, CROWD_PROMPT + CROWD_ANSWER); }
+
+/* Another token behind n others; returns how many there are then. Where they do not fit, some go, by llama-server's
+ * rule, and what is left is read from its beginning. */
+static inline int crowd_add(qn_session *s, crowd_request *r, qn_token *seen, int n, qn_token id)
+{
+    seen[n++] = id;
+    if (!r->context_shift || n <= qn_session_n_ctx(s)) {
+        rig_feed(s, 0, &id, 1);
+        return n;
+    }
+    int keep = r->n_keep < 0 ? r->n_prompt : r->n_keep;
+    if (keep > qn_session_n_ctx(s) - 4) keep = qn_session_n_ctx(s) - 4;
+    int discard = r->n_discard ? r->n_discard : (n - keep) / 2;
+    if (discard > n - keep - 1) discard = n - keep - 1;
+    for (int i = keep; i + discard < n; i++) seen[i] = seen[i + discard];
+    r->left_out += discard;
+    MUST(qn_session_seq_remove(s, 0, 0, -1, err));
+    rig_feed(s, 0, seen, n - discard);
+    return n - discard;
 }
 
 static inline void crowd_expect(qn_session *s, crowd_request *r)
 {
+    qn_token seen[CROWD_PROMPT + CROWD_ANSWER];
+    int n_seen = r->n_prompt;
     const qn_engine *e = qn_session_engine(s);
     qn_sampler *sampler = NULL;
     qn_matcher *matcher = NULL;
@@ -99,7 +129,9 @@ static inline void crowd_expect(qn_session *s, crowd_request *r)
     if (r->grammar) MUST(qn_matcher_create(r->grammar, tok, &matcher, err));
     for (int i = 0; i < r->n_prompt; i++) qn_sampler_accept(sampler, r->prompt[i]);
     MUST(qn_session_set_loras(s, r->loras, r->n_loras, err));
-    rig_feed(s, 0, r->prompt, r->n_prompt);
+    memcpy(seen, r->prompt, (size_t)n_seen * sizeof(*seen));
+    rig_feed(s, 0, seen, n_seen);
+    r->left_out = 0;
     *want = (crowd_answer){.end = QN_BATCH_END_length};
     while (want->n < r->n_answer) {
         const uint32_t *mask = NULL;
@@ -117,7 +149,7 @@ static inline void crowd_expect(qn_session *s, crowd_request *r)
         if (matcher) MUST(qn_matcher_accept(matcher, id, err));
         if (matcher && qn_matcher_must_end(matcher)) break;
         want->end = QN_BATCH_END_length;
-        if (want->n < r->n_answer) rig_feed(s, 0, &id, 1);
+        if (want->n < r->n_answer) n_seen = crowd_add(s, r, seen, n_seen, id);
     }
     qn_matcher_destroy(matcher);
     qn_sampler_destroy(sampler);
@@ -176,15 +208,53 @@ static inline qn_batcher *crowd_batcher(qn_engine *e, qn_batcher_options o)
     return b;
 }
 
+/* Holds the executor at the first token of a request: what is asked for until it is opened is there all at once,
+ * whoever gets the processor meanwhile. */
+typedef struct crowd_gate {
+    qn_token prompt[3];
+    _Atomic bool reached, open, ended;
+} crowd_gate;
+
+static inline void crowd_at_gate(void *ctx, const qn_batch_event *e)
+{
+    crowd_gate *g = ctx;
+    if (e->kind == QN_BATCH_end) atomic_store(&g->ended, true);
+    if (e->kind != QN_BATCH_token) return;
+    atomic_store(&g->reached, true);
+    while (!atomic_load(&g->open)) usleep(100);
+}
+
+/* The gate outlives the batcher, or is waited for. */
+static inline void crowd_hold(qn_batcher *b, crowd_gate *g, int story)
+{
+    const qn_logit_bias no_end = {2, -INFINITY};
+    uint64_t id;
+    *g = (crowd_gate){.open = false};
+    rig_story(story, g->prompt, 3);
+    MUST(qn_batcher_submit(
+        b,
+        &(qn_batch_request){.prompt = g->prompt,
+                            .n_prompt = 3,
+                            .sampler = &(qn_sampler_params){.logit_bias = &no_end, .n_logit_bias = 1, .seed = 1},
+                            .max_tokens = 1,
+                            .key = "gate",
+                            .fn = crowd_at_gate,
+                            .ctx = g},
+        &id, err));
+    while (!atomic_load(&g->reached)) usleep(100);
+}
+
+static inline void crowd_go(crowd_gate *g) { atomic_store(&g->open, true); }
+
 /* When nothing is under way, what isn't free is held by kept sequences alone. */
 static inline void crowd_quiet(qn_batcher *b, qn_batcher_stats *out)
 {
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 500000; i++) {
         qn_batcher_get_stats(b, out);
         if (!out->n_streams && !out->n_queued && out->step_seconds == 0 && out->n_ended == out->n_requests) return;
         usleep(200);
     }
-    fail_msg("%d streams, %d queued after a second", out->n_streams, out->n_queued);
+    fail_msg("%d streams, %d queued after minutes", out->n_streams, out->n_queued);
 }
 
 #endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/extras.c -- what llama-server takes in requests of OpenAI's form and its own, beyond what others take: what
+ * a full context keeps, the order of samplers, DRY's breakers, no end of text, what is told meanwhile. What of it
+ * cannot be honoured is said. */
+#include "serve/answers.h"
+#include <stdlib.h>
+#include <string.h>
+
+void ask_most(ask *q, int64_t n)
+{
+    q->only_reads = n == 0;
+    q->max_tokens = n > 0 ? (int)n : n == 0 ? 1 : 0;
+}
+
+/* What would change the answer. A value that asks for nothing is none. */
+static bool cannot(const fields *f)
+{
+    static const char *const never[] = {"n_indent", "t_max_predict_ms", "post_sampling_probs", "response_fields"};
+    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+        const json_t *value = field_get(f, never[i]);
+        const bool empty = !value || json_is_false(value) || (json_is_number(value) && json_number_value(value) <= 0) ||
+                           (json_is_array(value) && !json_array_size(value));
+        if (!empty) return problem_set(f->p, 400, never[i], "this server cannot do that");
+    }
+    return true;
+}
+
+/* ---- the order of samplers ---- */
+
+static bool add_sampler(ask *q, char letter, const char *path, const char *name, problem *p)
+{
+    const size_t n = strlen(q->order);
+    if (!letter) return problem_set(p, 400, path, "\"%.40s\" is no sampler", name);
+    if (strchr(q->order, letter)) return problem_set(p, 400, path, "\"%.40s\" comes twice", name);
+    q->order[n] = letter;
+    q->order[n + 1] = '\0';
+    return true;
+}
+
+/* Names in a list, or letters. */
+static bool order(ask *q, const fields *f)
+{
+    const json_t *value = field_get(f, "samplers"), *item;
+    char path[48], letter[2] = "";
+    const char *all;
+    size_t i;
+    if (!value) return true;
+    q->has_order = true;
+    if (json_is_string(value)) {
+        if (!field_string(f, "samplers", &all)) return false;
+        for (; *all; all++) {
+            *letter = *all;
+            if (!add_sampler(q, qn_sampler_letter(all, 1), "samplers", letter, f->p)) return false;
+        }
+        return true;
+    }
+    if (!field_array(f, "samplers")) return false;
+    json_array_foreach(value, i, item)
+    {
+        snprintf(path, sizeof(path), "samplers[%zu]", i);
+        const char *name = json_string_value(item);
+        if (!name) return problem_set(f->p, 400, path, "found %s, expected text", json_type_name(item));
+        if (!add_sampler(q, qn_sampler_letter(name, json_string_length(item)), path, name, f->p)) return false;
+    }
+    return true;
+}
+
+/* ---- DRY ---- */
+
+static bool breakers(ask *q, const fields *f)
+{
+    const json_t *list = field_array(f, "dry_sequence_breakers"), *item;
+    char path[64];
+    size_t i;
+    if (!list) return f->p->status == 0;
+    q->breakers = calloc(json_array_size(list) + 1, sizeof(*q->breakers));
+    if (!q->breakers) return problem_set(f->p, 503, "", "out of memory");
+    json_array_foreach(list, i, item)
+    {
+        snprintf(path, sizeof(path), "dry_sequence_breakers[%zu]", i);
+        const char *s = json_string_value(item);
+        if (!s || strlen(s) != json_string_length(item))
+            return problem_set(f->p, 400, path, "found %s, expected text",
+                               s ? "a NUL character" : json_type_name(item));
+        q->breakers[i] = s;
+    }
+    return true;
+}
+
+/* ---- all of it ---- */
+
+static bool ignore_eos(ask *q, const model *m, const fields *f)
+{
+    bool on = false;
+    (void)field_bool(f, "ignore_eos", &on);
+    for (qn_token id = 0; on && id < m->info.n_vocab; id++)
+        if (qn_tokenizer_is_eog(m->tok, id) && !ask_ban(q, id, f->p)) return false;
+    return f->p->status == 0;
+}
+
+bool ask_extras(ask *q, const model *m, const fields *f)
+{
+    int64_t n;
+    bool cache = true;
+    if (field_bool(f, "cache_prompt", &cache)) q->no_cache = !cache;
+    if (field_integer(f, "n_keep", -1, INT32_MAX - 1, &n)) q->n_keep = (int)n;
+    if (field_integer(f, "n_discard", 0, INT32_MAX, &n)) q->n_discard = (int)n;
+    (void)field_string(f, "grammar", &q->gbnf);
+    (void)field_bool(f, "return_progress", &q->progress);
+    (void)field_bool(f, "timings_per_token", &q->timings);
+    return f->p->status == 0 && cannot(f) && order(q, f) && breakers(q, f) && ignore_eos(q, m, f);
+}
