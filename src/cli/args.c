@@ -80,7 +80,7 @@ static int bad_value(const cli_option *o, const char *text)
 
 static int check_words(const cli_option *o, const char *text)
 {
-    char words[1024];
+    char words[CLI_WORDS_SIZE];
     const cli_value *value = o->argument ? cli_value_find(o->argument) : NULL;
     if (cli_value_check(value, text)) return -1;
     cli_value_words(value, ", ", words, sizeof(words));

@@ -12,7 +12,7 @@
 #define MAX_VALUES 32
 #define MAX_TESTS  10000
 #define PEAK_SECONDS \
-    0.6 /* 0.2 s a peak: long beside a scheduler's time slice, short beside any test that tells something */
+    0.6f /* 0.2 s a peak: long beside a scheduler's time slice, short beside any test that tells something */
 
 static const cli_usage usage = {
     .command = "bench",
@@ -28,11 +28,15 @@ static const cli_usage usage = {
         "starts.\n"
         "Speeds are medians; spread is the interquartile range over the median. The limit comes from read bandwidth "
         "and arithmetic peaks measured in the same run; a model so small that it stays in a cache may pass it. "
-        "--roofline without a MODEL measures these alone.",
+        "--roofline without a MODEL measures these alone, of devices too. The limit of a model that a device computes "
+        "is "
+        "that of the device: the bandwidth of copies within it, and its own rates of products; a model that is divided "
+        "has none.",
     .examples = "A prompt of 512 tokens and 128 steps of decoding:\nquern bench model.gguf\n"
                 "One and two threads, short and deep contexts, as CSV:\n"
                 "quern bench model.gguf -t 1,2 -d 0,2048 -o csv\n"
-                "What this machine can do at most:\nquern bench --roofline\n",
+                "What this machine can do at most:\nquern bench --roofline\n"
+                "All layers on a device:\nquern bench model.gguf --device cuda:0\n",
     .max_args = MAX_MODELS,
 };
 
@@ -52,6 +56,7 @@ typedef struct bench_plan {
     bench_names kv_types, levels;
     cli_model_options options; /* that all tests share */
     int32_t repetitions;
+    float peak_seconds;
     bench_print_fn print;
     bool roofline;
     cli_recording recording;
@@ -116,6 +121,7 @@ static int parse(int argc, char **argv, bench_plan *plan)
     const char *prompts = "512", *steps = "128", *depths = "0", *batches = "1", *threads = NULL, *kv_types = "f16",
                *levels = NULL, *format = "md";
     plan->repetitions = 5;
+    plan->peak_seconds = PEAK_SECONDS;
     const cli_option options[] = {
         {"prompt", 'p', CLI_STRING, &prompts, "LIST", "tokens of a prompt (default: 512; 0: no such test)", 0, 0, NULL},
         {"predict", 'n', CLI_STRING, &steps, "LIST", "decoding steps (default: 128; 0: no such test)", 0, 0, NULL},
@@ -124,6 +130,8 @@ static int parse(int argc, char **argv, bench_plan *plan)
          0, 0, NULL},
         {"repetitions", 'r', CLI_INT, &plan->repetitions, "N", "timed repetitions after one warm-up (default: 5)", 1,
          1000, NULL},
+        {"peak-time", 0, CLI_FLOAT, &plan->peak_seconds, "X",
+         "seconds for measuring the machine's peaks, before and after the tests (default: 0.6)", 0.01, 60, NULL},
         {"threads", 't', CLI_STRING, &threads, "LIST",
          "threads that compute (default: physical cores within the quota)", 0, 0, NULL},
         {"cpu", 0, CLI_STRING, &levels, "LEVELS", "at most this level of instructions, as `quern doctor` names them", 0,
@@ -131,6 +139,7 @@ static int parse(int argc, char **argv, bench_plan *plan)
         {"kv-type", 0, CLI_STRING, &kv_types, "KV_TYPES", "types of the KV cache (default: F16)", 0, 0, NULL},
         {"no-pass", 0, CLI_STRINGS, &plan->options.no_pass, "PASS",
          "switch a graph pass off (may be repeated); results stay", 0, 0, NULL},
+        CLI_PLACE_OPTIONS(plan->options),
         CLI_MEMORY_OPTIONS(plan->options),
         {"output", 'o', CLI_STRING, &format, "FORMAT", "form of the table (default: md)", 0, 0, NULL},
         {"roofline", 0, CLI_FLAG, &plan->roofline, NULL,
@@ -156,6 +165,22 @@ static int parse(int argc, char **argv, bench_plan *plan)
 
 /* ---- tests ---- */
 
+static int32_t most(const bench_ints *list)
+{
+    int32_t x = 0;
+    for (int i = 0; i < list->n; i++)
+        if (list->v[i] > x) x = list->v[i];
+    return x;
+}
+
+/* The largest session of all tests, for --gpu-layers auto. */
+static qn_session_options largest_session(const bench_plan *plan)
+{
+    const int32_t prompt = most(&plan->prompts), steps = most(&plan->steps), n_seq = most(&plan->batches);
+    const int64_t cells = ((int64_t)most(&plan->depths) + (prompt > steps ? prompt : steps)) * n_seq;
+    return (qn_session_options){.n_ctx = (int32_t)(cells < 1 << 28 ? cells : 1 << 28), .n_seq = n_seq};
+}
+
 /* The tests of one model with one engine, KV type and depth into rows; returns how many there are. rows may be NULL to
  * count. */
 static int list_tests(const bench_plan *plan, const bench_row *base, bool encoder, bench_row *rows)
@@ -180,13 +205,15 @@ typedef struct bench_progress {
 } bench_progress;
 
 /* Measures, and keeps the best seen: a neighbour on a shared machine only ever makes a peak look lower. */
-static int measure_peaks(bench_machine *m)
+static int measure_peaks(const bench_plan *plan, bench_machine *m)
 {
     qn_machine_peaks now;
     qn_cpu_level level;
     qn_error err;
+    if (!*m->cpu_level) return CLI_OK; /* no backend is the processor */
     if (!qn_cpu_level_find(m->cpu_level, &level)) return cli_fail("no peaks are known for level \"%s\"", m->cpu_level);
-    if (qn_machine_measure(level, m->peaks.threads, PEAK_SECONDS, &now, &err) != QN_OK) return cli_fail_error(&err);
+    if (qn_machine_measure(level, m->peaks.threads, (double)plan->peak_seconds, &now, &err) != QN_OK)
+        return cli_fail_error(&err);
     if (now.read_gb_s > m->peaks.read_gb_s) m->peaks.read_gb_s = now.read_gb_s;
     if (now.int8_gops > m->peaks.int8_gops) m->peaks.int8_gops = now.int8_gops;
     if (now.f32_gflops > m->peaks.f32_gflops) m->peaks.f32_gflops = now.f32_gflops;
@@ -206,14 +233,16 @@ static int machine_of(bench_table *t, const char *level, int threads)
 }
 
 /* All tests of an open engine. Rows count as they are finished. */
-static int run_engine(const bench_plan *plan, const char *model, qn_engine *engine, bench_progress *progress,
-                      bench_table *t)
+static int run_engine(const bench_plan *plan, const char *model, qn_engine *engine, const cli_model_options *options,
+                      bench_progress *progress, bench_table *t)
 {
     qn_engine_info info;
     qn_engine_get_info(engine, &info);
     bench_row base = {.model = model, .machine = machine_of(t, info.cpu_level, info.n_threads)};
     bench_machine *machine = &t->machines[base.machine];
-    int status = measure_peaks(machine);
+    int status = bench_place(engine, options, t, &base);
+    const bool by_processor = base.device < 0 && !base.divided;
+    if (status == CLI_OK && by_processor) status = measure_peaks(plan, machine);
     for (int k = 0; k < plan->kv_types.n; k++)
         for (int d = 0; d < plan->depths.n && status == CLI_OK; d++) {
             const cli_model_options m = {.kv_type = plan->kv_types.v[k]};
@@ -226,7 +255,7 @@ static int run_engine(const bench_plan *plan, const char *model, qn_engine *engi
                 if (status == CLI_OK) t->n_rows++;
             }
         }
-    return status == CLI_OK ? measure_peaks(machine) : status;
+    return status == CLI_OK && by_processor ? measure_peaks(plan, machine) : status;
 }
 
 /* The peaks alone, of the levels and threads that engines would have. */
@@ -241,10 +270,10 @@ static int run_peaks(const bench_plan *plan, bench_table *t)
         while (!(here.levels >> level & 1)) level--; /* every machine runs the lowest */
         for (int i = 0; i < plan->threads.n && status == CLI_OK; i++) {
             const int threads = plan->threads.v[i] ? plan->threads.v[i] : here.default_threads;
-            status = measure_peaks(&t->machines[machine_of(t, qn_cpu_level_name(level), threads)]);
+            status = measure_peaks(plan, &t->machines[machine_of(t, qn_cpu_level_name(level), threads)]);
         }
     }
-    return status;
+    return status == CLI_OK ? bench_devices(&plan->options, t) : status;
 }
 
 static int run_all(const bench_plan *plan, bench_progress *progress, bench_table *t)
@@ -255,11 +284,12 @@ static int run_all(const bench_plan *plan, bench_progress *progress, bench_table
             for (int j = 0; j < plan->threads.n && status == CLI_OK; j++) {
                 const char *level = plan->levels.v[l];
                 cli_model_options m = plan->options;
+                m.session = largest_session(plan);
                 m.threads = plan->threads.v[j];
                 m.cpu = *level ? level : NULL;
                 qn_engine *engine = NULL;
                 status = cli_open_engine(plan->models[i], &m, &engine);
-                if (status == CLI_OK) status = run_engine(plan, plan->models[i], engine, progress, t);
+                if (status == CLI_OK) status = run_engine(plan, plan->models[i], engine, &m, progress, t);
                 qn_engine_close(engine);
             }
     return status;

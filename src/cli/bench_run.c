@@ -99,11 +99,21 @@ static int back_to_depth(bench_run_state *s)
     return fill(s);
 }
 
-static int repeat(bench_run_state *s, double *seconds)
+static uint64_t waited_ns(void)
 {
+    qn_metrics metrics;
+    qn_metrics_snapshot(&metrics);
+    return metrics.device_wait_ns;
+}
+
+/* host: of the time, what the host did not wait for a device, of a step or of a prompt. */
+static int repeat(bench_run_state *s, double *seconds, double *host)
+{
+    const uint64_t waited = waited_ns();
     const int64_t start = cli_now_ns();
     const int status = s->texts ? compute_texts(s) : s->row->prompt ? compute_prompt(s) : compute_steps(s);
     *seconds = (double)(cli_now_ns() - start) * 1e-9;
+    *host = (*seconds - (double)(waited_ns() - waited) * 1e-9) / (s->row->prompt ? 1 : s->row->n);
     if (status != CLI_OK || s->texts) return status;
     const int back = back_to_depth(s);
     return back == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : back;
@@ -128,18 +138,21 @@ static double quantile(const double *v, int n, double q)
 static int measure(bench_run_state *s, int repetitions, cli_progress *progress, uint64_t *done, uint64_t total,
                    bench_row *row)
 {
-    double warm_up = 0, *speeds = malloc((size_t)repetitions * sizeof(*speeds));
+    double warm_up = 0, *speeds = malloc(2 * (size_t)repetitions * sizeof(*speeds));
+    double *hosts = speeds ? speeds + repetitions : NULL;
     if (!speeds) return cli_no_memory("out of memory");
-    int status = repeat(s, &warm_up);
+    int status = repeat(s, &warm_up, &hosts[0]);
     cli_progress_step(progress, ++*done, total);
     for (int i = 0; i < repetitions && status == CLI_OK; i++) {
         double seconds = 0;
-        status = repeat(s, &seconds);
+        status = repeat(s, &seconds, &hosts[i]);
         speeds[i] = (double)row->n * row->batch / (seconds > 0 ? seconds : 1e-9);
         cli_progress_step(progress, ++*done, total);
     }
     if (status == CLI_OK) {
         qsort(speeds, (size_t)repetitions, sizeof(*speeds), compare);
+        qsort(hosts, (size_t)repetitions, sizeof(*hosts), compare);
+        row->host_us = 1e6 * quantile(hosts, repetitions, 0.5);
         row->tokens_per_second = quantile(speeds, repetitions, 0.5);
         row->spread =
             (quantile(speeds, repetitions, 0.75) - quantile(speeds, repetitions, 0.25)) / row->tokens_per_second;
@@ -200,6 +213,7 @@ int bench_run(qn_engine *engine, const cli_model_options *m, int repetitions, cl
     if (status == CLI_OK) {
         row->chunk = qn_session_n_batch(s.session);
         row->load_seconds = info.load_seconds;
+        row->load_gb_s = info.load_gb_s;
         row->at_once = info.encoder ? options.n_seq : 0;
         status = get_costs(&s, row);
     }

@@ -17,8 +17,6 @@ static const cli_usage usage = {
     .max_args = 1,
 };
 
-enum { WORDS_SIZE = 1024 };
-
 static const cli_value *value_of(const cli_option *o) { return o->argument ? cli_value_find(o->argument) : NULL; }
 
 /* The help's first part, which is all that fits a list. */
@@ -59,7 +57,7 @@ static const char *const kinds[] = {"text", "file", "folder", "gguf", "words", "
 
 static void bash_value(const cli_value *value)
 {
-    char words[WORDS_SIZE];
+    char words[CLI_WORDS_SIZE];
     cli_value_words(value, " ", words, sizeof(words));
     printf("kind=%s words='%s' separator='%.1s' ;;\n", value ? kinds[value->kind] : "text", words,
            value ? &value->separator : "");
@@ -218,7 +216,7 @@ static int print_bash(void)
 
 static void zsh_action(const cli_value *value)
 {
-    char words[WORDS_SIZE];
+    char words[CLI_WORDS_SIZE];
     switch (value ? value->kind : CLI_VALUE_text) {
     case CLI_VALUE_text: putchar(' '); break;
     case CLI_VALUE_file: printf("_files"); break;
@@ -316,7 +314,7 @@ static int print_zsh(void)
 
 static void fish_value(const cli_value *value)
 {
-    char words[WORDS_SIZE];
+    char words[CLI_WORDS_SIZE];
     switch (value ? value->kind : CLI_VALUE_text) {
     case CLI_VALUE_text: break;
     case CLI_VALUE_file: printf(" -F"); break;

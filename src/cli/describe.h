@@ -34,6 +34,7 @@ typedef struct cli_value {
 } cli_value;
 /* Of an option's argument ("FILE[:SCALE]") or one word of a usage line ("[MODEL...]"); NULL when there is no row. */
 const cli_value *cli_value_find(const char *argument);
+enum { CLI_WORDS_SIZE = 4096 }; /* holds the longest list, that of the architectures, three times */
 /* Words or hints with `between` between any two; empty for other kinds, and for value NULL. */
 void cli_value_words(const cli_value *value, const char *between, char *buf, size_t size);
 /* Whether text is possible: for words, one or a list of them. */

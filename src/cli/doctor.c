@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/doctor.c -- quern doctor: the machine as Quern sees it, with measured peaks. */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "cli/cli.h"
-#include <errno.h>
-#include <fcntl.h>
+#include "cli/devices.h"
 #include <jansson.h>
 #include <pcre2.h>
 #include <quern/machine.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <utf8proc.h>
+
+#define DEVICE_SECONDS 0.5 /* a peak */
 
 static const cli_usage usage = {
     .command = "doctor",
@@ -23,58 +22,7 @@ static const cli_usage usage = {
 
 static double gib(uint64_t bytes) { return (double)bytes / (1024.0 * 1024.0 * 1024.0); }
 
-enum { MAX_DEVICES = 16 };
-#define DEVICE_SECONDS 0.5
-
-typedef struct found_devices {
-    int n;
-    qn_device device[MAX_DEVICES];
-    qn_device_peaks peaks[MAX_DEVICES];
-    qn_error not_measured[MAX_DEVICES]; /* status OK: peaks are there */
-    qn_error why;                       /* there are none; status QN_OK: nothing is to be said */
-} found_devices;
-
-/* A device whose memory is the host's is often the processor itself, and slow: it is measured if that is asked for. */
-static void measure_devices(found_devices *f, bool all)
-{
-    for (int i = 0; i < f->n; i++) {
-        if (f->device[i].integrated && !all)
-            f->not_measured[i].status = QN_STATUS_cancelled;
-        else
-            (void)qn_device_measure(f->device[i].backend, DEVICE_SECONDS, &f->peaks[i], &f->not_measured[i]);
-    }
-}
-
-/* Asked by a process of its own: a maker's library may end the one that calls it (PoCL does where /sys is missing). */
-static void find_devices(bool measure_all, found_devices *out)
-{
-    int ends[2];
-    *out = (found_devices){0};
-    if (pipe(ends) != 0) return;
-    const pid_t child = fork();
-    if (child == 0) {
-        const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        if (nowhere >= 0) (void)dup2(nowhere, STDERR_FILENO);
-        out->n = qn_devices_get(out->device, MAX_DEVICES, &out->why);
-        measure_devices(out, measure_all);
-        _exit(write(ends[1], out, sizeof(*out)) != (ssize_t)sizeof(*out));
-    }
-    close(ends[1]);
-    char *to = (char *)out;
-    size_t got = 0;
-    for (ssize_t n; child > 0 && got < sizeof(*out) && (n = read(ends[0], to + got, sizeof(*out) - got)) != 0;)
-        if (n > 0)
-            got += (size_t)n;
-        else if (errno != EINTR)
-            break;
-    close(ends[0]);
-    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
-    if (child > 0 && got == sizeof(*out)) return;
-    *out = (found_devices){.why = {.status = QN_STATUS_unsupported}};
-    snprintf(out->why.text, sizeof(out->why.text), "a device's library ended the process that asked for its devices");
-}
-
-static void print_devices(const found_devices *f)
+static void print_devices(const cli_found_devices *f)
 {
     for (int i = 0; i < f->n; i++) {
         const qn_device_peaks *p = &f->peaks[i];
@@ -91,7 +39,7 @@ static void print_devices(const found_devices *f)
     if (f->n > 0 && f->why.status != QN_OK) printf("%-14s others: %s\n", "", f->why.text);
 }
 
-static json_t *devices_json(const found_devices *f)
+static json_t *devices_json(const cli_found_devices *f)
 {
     json_t *list = json_array();
     for (int i = 0; list && i < f->n; i++) {
@@ -109,7 +57,7 @@ static json_t *devices_json(const found_devices *f)
     return list;
 }
 
-static void print_text(const qn_machine *m, const qn_machine_peaks *peaks, const found_devices *devices,
+static void print_text(const qn_machine *m, const qn_machine_peaks *peaks, const cli_found_devices *devices,
                        const char *pcre)
 {
     printf("processor      %s\n", m->cpu_name);
@@ -129,7 +77,7 @@ static void print_text(const qn_machine *m, const qn_machine_peaks *peaks, const
     printf("libraries      PCRE2 %s, utf8proc %s, jansson %s\n", pcre, utf8proc_version(), JANSSON_VERSION);
 }
 
-static int print_json(const qn_machine *m, const qn_machine_peaks *peaks, const found_devices *devices,
+static int print_json(const qn_machine *m, const qn_machine_peaks *peaks, const cli_found_devices *devices,
                       const char *pcre)
 {
     json_t *root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, "
@@ -167,12 +115,12 @@ int cli_command_doctor(int argc, char **argv)
     if (status >= 0) return status;
     qn_machine machine;
     qn_machine_peaks peaks;
-    found_devices devices;
+    cli_found_devices devices;
     qn_error err;
     char pcre[64] = "?";
     (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre); /* under 64 bytes by its manual */
     qn_machine_get(&machine);
-    find_devices(devices_too, &devices); /* before there are threads */
+    cli_find_devices(devices_too, DEVICE_SECONDS, &devices); /* before there are threads */
     if (qn_machine_measure(machine.level, threads, 1.5, &peaks, &err) != QN_OK) return cli_fail_error(&err);
     if (json)
         status = print_json(&machine, &peaks, &devices, pcre);

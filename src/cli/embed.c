@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/embed.c -- quern embed: embeddings of texts, a vector a line or as JSON. */
+#include "cli/recording.h"
 #include "cli/texts.h"
 #include <string.h>
 
@@ -71,12 +72,14 @@ int cli_command_embed(int argc, char **argv)
     cli_texts t = {0};
     const char *pooling = NULL;
     bool normalize = false;
+    cli_recording recording = {0};
     const cli_option options[] = {
         {"pooling", 0, CLI_STRING, &pooling, "POOLING",
          "what is made of the tokens' hidden states (default: as the file says, or mean for encoders, else last)", 0, 0,
          NULL},
         {"normalize", 0, CLI_FLAG, &normalize, NULL, "make every vector one of length 1", 0, 0, NULL},
         CLI_TEXTS_OPTIONS(t),
+        CLI_RECORDING_OPTIONS(recording),
     };
     int n_args = 0;
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, args, &n_args);
@@ -84,7 +87,8 @@ int cli_command_embed(int argc, char **argv)
     qn_embedding_options o = {.normalize = normalize};
     if (pooling && !qn_pooling_find(pooling, &o.pooling))
         return cli_bad_usage("--pooling: \"%.32s\" is no pooling; there are %s", pooling, QN_POOLING_NAMES);
-    status = embed(&t, args, n_args, o);
+    status = cli_recording_start(&recording, argc, argv);
+    if (status == CLI_OK) status = embed(&t, args, n_args, o);
     cli_texts_end(&t);
-    return status;
+    return cli_recording_stop(&recording, status);
 }

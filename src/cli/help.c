@@ -53,7 +53,7 @@ void cli_print_help(void *ctx, const cli_usage *u, const cli_option *options, in
     if (n == 0 || options[0].kind != CLI_GROUP) printf("\nOptions:\n");
     for (int i = 0; i < n; i++) {
         const cli_option *o = &options[i];
-        char left[96], letter[8] = "    ", help[1024], words[512];
+        char left[96], letter[8] = "    ", words[CLI_WORDS_SIZE], help[CLI_WORDS_SIZE + 512];
         if (o->kind == CLI_GROUP) {
             printf("\n%s:\n", o->help);
             continue;

@@ -67,7 +67,7 @@ static void put_head(const char *command, const char *what)
 
 static void put_options(const cli_option *options, int n)
 {
-    char words[1024];
+    char words[CLI_WORDS_SIZE];
     printf(".SH OPTIONS\n");
     for (int i = 0; i < n; i++) {
         const cli_option *o = &options[i];

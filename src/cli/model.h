@@ -29,30 +29,7 @@ typedef struct cli_model_options {
         {"cpu", 0, CLI_STRING, &(m).cpu, "LEVEL", "at most this level of instructions, as `quern doctor` names them", \
          0,     0, NULL}, \
         {"kv-type", 0, CLI_STRING, &(m).kv_type, "KV_TYPE", "type of the KV cache (default: F16)", 0, 0, NULL}, \
-        {"backends", 0, CLI_STRING, &(m).backends, "LIST", "backends to use, such as cpu:avx512,cpu:ref", 0, 0, NULL}, \
-        {"gpu-layers", \
-         0, \
-         CLI_STRING, \
-         &(m).gpu_layers, \
-         "LAYERS", \
-         "the last N layers and the output go to a device; all; auto: as many as fit there (also -ngl)", \
-         0, \
-         0, \
-         NULL}, \
-        {"device",   0, \
-         CLI_STRING, &(m).devices, \
-         "DEVICES",  "devices to use, such as cuda:0,opencl:1; `quern doctor` lists them", \
-         0,          0, \
-         NULL}, \
-        {"device-memory", \
-         0, \
-         CLI_STRING, \
-         &(m).device_memory, \
-         "SIZE", \
-         "take no more of each device than that, such as 6G (default: what is free there)", \
-         0, \
-         0, \
-         NULL}, \
+        CLI_PLACE_OPTIONS(m), \
         {"place",    0,           CLI_STRINGS, \
          &(m).place, "PATTERN=I", "weights and layers (blk.N) whose name matches go to backend number I", \
          0,          0,           NULL}, \
@@ -69,6 +46,18 @@ typedef struct cli_model_options {
          0,         0, NULL}, \
         {"strict", 0, CLI_FLAG, &(m).strict, NULL, "fail when a node cannot run where it was placed", 0, 0, NULL}, \
         CLI_MEMORY_OPTIONS(m)
+
+/* Where a model is computed. */
+/* clang-format off */
+#define CLI_PLACE_OPTIONS(m) \
+    {"backends", 0, CLI_STRING, &(m).backends, "LIST", "backends to use, such as cpu:avx512,cpu:ref", 0, 0, NULL}, \
+    {"gpu-layers", 0, CLI_STRING, &(m).gpu_layers, "LAYERS", \
+        "the last N layers and the output go to a device; all; auto: as many as fit there (also -ngl)", 0, 0, NULL}, \
+    {"device", 0, CLI_STRING, &(m).devices, "DEVICES", \
+        "devices to use, such as cuda:0,opencl:1; `quern doctor` lists them", 0, 0, NULL}, \
+    {"device-memory", 0, CLI_STRING, &(m).device_memory, "SIZE", \
+        "take no more of each device than that, such as 6G (default: what is free there)", 0, 0, NULL}
+/* clang-format on */
 
 /* How weights come into memory, and how much of it may be taken. */
 /* clang-format off */

@@ -13,7 +13,11 @@ int cli_print_needs(const qn_chat_template *t)
                                                           : "first only: later ones are joined to it");
     printf("developer turns        %s\n", n.developer ? "yes" : "become system");
     printf("content                %s\n", n.content_parts ? "parts" : "text");
-    printf("tools                  %s\n", !n.tools ? "no" : n.flat_tools ? "yes, as functions" : "yes");
+    printf("tools                  %s%s\n",
+           !n.tools       ? "no"
+           : n.flat_tools ? "yes, as functions"
+                          : "yes",
+           n.whole_tools ? ", with description and parameters" : "");
     printf("calls of earlier turns %s\n", !n.calls          ? "no"
                                           : n.several_calls ? "yes, several a turn"
                                                             : "yes, one a turn");
@@ -32,11 +36,11 @@ json_t *cli_needs_json(const qn_chat_template *t)
 {
     qn_chat_needs n;
     qn_chat_template_needs(t, &n);
-    return json_pack("{s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:s?, s:b, s:s?, s:s?}",
-                     "origin", n.origin, "system", n.system, "late_system", n.late_system, "developer", n.developer,
-                     "content_parts", n.content_parts, "tools", n.tools, "flat_tools", n.flat_tools, "single_types",
-                     n.single_types, "empty_tools", n.empty_tools, "calls", n.calls, "several_calls", n.several_calls,
-                     "arguments_text", n.arguments_text, "call_content_null", n.call_content_null, "short_ids",
-                     n.short_ids, "reasoning", n.reasoning, "thinking_switch", n.thinking_switch, "syntax", n.syntax,
-                     "call_open", n.call_open);
+    return json_pack(
+        "{s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:s?, s:b, s:s?, s:s?}", "origin",
+        n.origin, "system", n.system, "late_system", n.late_system, "developer", n.developer, "content_parts",
+        n.content_parts, "tools", n.tools, "flat_tools", n.flat_tools, "single_types", n.single_types, "whole_tools",
+        n.whole_tools, "empty_tools", n.empty_tools, "calls", n.calls, "several_calls", n.several_calls,
+        "arguments_text", n.arguments_text, "call_content_null", n.call_content_null, "short_ids", n.short_ids,
+        "reasoning", n.reasoning, "thinking_switch", n.thinking_switch, "syntax", n.syntax, "call_open", n.call_open);
 }

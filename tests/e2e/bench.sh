@@ -3,12 +3,14 @@
 # quern bench: the shapes of its three outputs, several values of options, limits recomputed from the file's tensors, the plot, errors.
 . "$1/tests/e2e/lib/common.sh"
 
+# The peaks need not be right, but are measured before and after the tests of each engine.
+bench() { "$quern" bench --peak-time 0.06 "$@"; }
 model=$work/tiny.gguf
 expect 0 "$quern" synth "$model" --layers 2 --embd 256 --heads 8 --kv-heads 2 --ff 512 --vocab-size 600 --ctx 64 --type Q4_K_M
 expect 0 "$quern" synth "$work/tied.gguf" --tied --layers 2 --embd 256 --heads 8 --kv-heads 2 --ff 512 --vocab-size 600 --ctx 64 --type F16
 
 # Every combination is a row, in order; depth and steps go past what the model was trained for.
-expect 0 "$quern" bench "$model" "$work/tied.gguf" -p 16,600 -n 16,0 -b 1,4 -d 0,90 --kv-type f16,Q8_0 -t 1 -r 2 -o csv
+expect 0 bench "$model" "$work/tied.gguf" -p 16,600 -n 16,0 -b 1,4 -d 0,90 --kv-type f16,Q8_0 -t 1 -r 2 -o csv
 cp "$work/out" "$work/speed.csv"
 [ "$(head -n 1 "$work/out" | cut -d, -f1-9)" = "model,test,depth,batch,kv_type,tokens_per_second,spread,limit_share,peak_bytes" ] || bad "CSV header"
 for kv in f16 q8_0; do for depth in 0 90; do for test in pp16,$depth,1 pp600,$depth,1 tg16,$depth,1 tg16,$depth,4; do echo "$test,$kv"; done; done; done >"$work/tests"
@@ -19,7 +21,7 @@ tail -n +2 "$work/out" | awk -F, '!($6 > 0 && $7 >= 0 && $8 > 0 && $9 > 0 && $10
 
 # A prompt longer than what a window takes back: the depth is filled in anew.
 expect 0 "$quern" synth "$work/window.gguf" --arch gemma3 --layers 2 --embd 64 --heads 2 --kv-heads 1 --ff 64 --vocab-size 300 --ctx 64 --set attention.sliding_window=8 --type F16
-expect 0 "$quern" bench "$work/window.gguf" -p 700 -n 4 -b 1,2 -d 90 -t 1 -r 2 -o csv
+expect 0 bench "$work/window.gguf" -p 700 -n 4 -b 1,2 -d 90 -t 1 -r 2 -o csv
 [ "$(wc -l <"$work/out")" = 4 ] || bad "rows of a model with windows"
 
 # The limit again, from what inspect says of the tensors: bytes and products of the body, rows of the table, the output matrix (a chunk
@@ -52,25 +54,25 @@ for file in "$model" "$work/tied.gguf"; do
 done
 
 # Markdown is the default; --roofline adds columns.
-expect 0 "$quern" bench "$model" -p 16 -n 4 -r 1 -t 1
+expect 0 bench "$model" -p 16 -n 4 -r 1 -t 1
 [ "$(grep -c '^|' "$work/out")" -eq 4 ] || { bad "Markdown rows"; cat "$work/out"; }
 for word in "pp16" "tg4" "of limit" "reads" "int8" "f32" "median of 1"; do grep -q "$word" "$work/out" || bad "Markdown: no $word"; done
 grep -q "limited by" "$work/out" && bad "Markdown: limits without --roofline"
 [ "$(grep '^|' "$work/out" | awk '{ print length }' | sort -u | wc -l)" -eq 1 ] || bad "Markdown: columns are not aligned"
-expect 0 "$quern" bench "$model" -p 0 -n 4 -r 1 -t 1 --roofline
+expect 0 bench "$model" -p 0 -n 4 -r 1 -t 1 --roofline
 for word in "limit tokens/s" "limited by" "Gop/s"; do grep -q "$word" "$work/out" || bad "--roofline: no $word"; done
 
 # Without a model the peaks alone, in every format; a level that the machine lacks is the next lower one.
-expect 0 "$quern" bench --roofline -t 1 --cpu ref
+expect 0 bench --roofline -t 1 --cpu ref
 for word in "1 thread at ref" "reads" "int8" "f32"; do grep -q "$word" "$work/out" || bad "--roofline alone: no $word"; done
 grep -q "^|" "$work/out" && bad "--roofline alone: a table without rows"
-expect 0 "$quern" bench --roofline -t 1,2 --cpu ref -o csv
+expect 0 bench --roofline -t 1,2 --cpu ref -o csv
 [ "$(grep -c '^[12],ref,[0-9]' "$work/out")" -eq 2 ] || bad "--roofline alone: CSV"
-expect 0 "$quern" bench --roofline -t 1 -o json
+expect 0 bench --roofline -t 1 -o json
 grep -q '"tests": \[\]' "$work/out" && grep -q '"read_gb_s"' "$work/out" || bad "--roofline alone: JSON"
 
 # JSON, and a second machine entry for a second level.
-expect 0 "$quern" bench "$model" -p 0 -n 4 -r 3 -t 1 --cpu ref,avx2 -o json
+expect 0 bench "$model" -p 0 -n 4 -r 3 -t 1 --cpu ref,avx2 -o json
 cp "$work/out" "$work/speed.json"
 for key in machine tests read_gb_s int8_gops f32_gflops threads cpu_level model test depth batch kv_type tokens_per_second spread limit_share peak_bytes; do
     grep -q "\"$key\":" "$work/out" || bad "JSON: no $key"
@@ -103,23 +105,24 @@ EOF
 fi
 
 # Mistakes; what was measured before a failure is still shown.
-expect 2 "$quern" bench;                              one_line "argument is missing"
-expect 2 "$quern" bench "$model" -p 0 -n 0;           one_line "--prompt" "--predict"
-expect 2 "$quern" bench "$model" -b 1,0;              one_line "--batch" "1 to 256"
-expect 2 "$quern" bench "$model" -p 5,;               one_line "--prompt"
-expect 2 "$quern" bench "$model" -n 99999999999999999999999999; one_line "--predict"
-expect 2 "$quern" bench "$model" -d -1;               one_line "--depth"
-expect 2 "$quern" bench "$model" -t 0;                one_line "--threads"
-expect 2 "$quern" bench "$model" -r 0;                one_line "--repetitions"
-expect 2 "$quern" bench "$model" -o xml;              one_line "xml" "json"
-expect 2 "$quern" bench "$model" --cpu avx2,avx9;     one_line "avx9" "avx2"
-expect 2 "$quern" bench "$model" --kv-type f16,q3;    one_line "q3" "Q8_0"
-expect 2 "$quern" bench "$model" -p 0 -n 4 -r 1 --kv-type q4_k; one_line "q4_k" "Q4_0"
-expect 1 "$quern" bench "$model" -p 0 -n 4 -d 16777216 -b 256 -r 1;    one_line "16777216" "4294968320" "268435456"
-expect 1 "$quern" bench "$model" "$work/none.gguf" -p 0 -n 4 -r 1 -t 1 -o csv; one_line "none.gguf" "No such file"
+expect 2 bench;                              one_line "argument is missing"
+expect 2 bench "$model" -p 0 -n 0;           one_line "--prompt" "--predict"
+expect 2 bench "$model" -b 1,0;              one_line "--batch" "1 to 256"
+expect 2 bench "$model" -p 5,;               one_line "--prompt"
+expect 2 bench "$model" -n 99999999999999999999999999; one_line "--predict"
+expect 2 bench "$model" -d -1;               one_line "--depth"
+expect 2 bench "$model" -t 0;                one_line "--threads"
+expect 2 bench "$model" -r 0;                one_line "--repetitions"
+expect 2 bench "$model" --peak-time 0;       one_line "--peak-time"
+expect 2 bench "$model" -o xml;              one_line "xml" "json"
+expect 2 bench "$model" --cpu avx2,avx9;     one_line "avx9" "avx2"
+expect 2 bench "$model" --kv-type f16,q3;    one_line "q3" "Q8_0"
+expect 2 bench "$model" -p 0 -n 4 -r 1 --kv-type q4_k; one_line "q4_k" "Q4_0"
+expect 1 bench "$model" -p 0 -n 4 -d 16777216 -b 256 -r 1;    one_line "16777216" "4294968320" "268435456"
+expect 1 bench "$model" "$work/none.gguf" -p 0 -n 4 -r 1 -t 1 -o csv; one_line "none.gguf" "No such file"
 [ "$(wc -l <"$work/out")" -eq 2 ] || bad "the finished row is not shown"
 if [ -e /dev/full ]; then
-    "$quern" bench "$model" -p 0 -n 4 -r 1 -t 1 >/dev/full 2>"$work/err"; [ $? -eq 1 ] || bad "no failure on a full disk"
+    bench "$model" -p 0 -n 4 -r 1 -t 1 >/dev/full 2>"$work/err"; [ $? -eq 1 ] || bad "no failure on a full disk"
     one_line "No space left"
 fi
 finish

@@ -229,13 +229,13 @@ try() { # WANT LINE
     local i got=
     rm -f $dir/hits $dir/ready
     zpty z "ZDOTDIR=$dir zsh -i"
-    for i in {1..100}; do [[ -e $dir/ready ]] && break; sleep 0.1; done
+    for i in {1..6000}; do [[ -e $dir/ready ]] && break; sleep 0.02; done # minutes, on the slowest machine
     zpty -w -n z "$2"$'\t'
-    for i in {1..50}; do
+    for i in {1..6000}; do
         zpty -r -t z >/dev/null
         [[ -e $dir/hits ]] && got=$(sort -u $dir/hits | grep . | tr '\n' ' ')
         [[ ${got% } == $1 ]] && break
-        sleep 0.1
+        sleep 0.02
     done
     zpty -d z
     [[ ${got% } == $1 ]] || print "FAILED: $2: $got, $1 expected"
