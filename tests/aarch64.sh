@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # tests/aarch64.sh [NATIVE_BUILD] -- the levels of AArch64, cross-compiled and run by an emulator: every kernel that a level has, at that
 # level; unit tests of what knows the processor; processors that lack a level; and whole models, whose logits must be those of
-# NATIVE_BUILD/quern (build) to the bit. Results only: an emulator has no speed to measure.
+# NATIVE_BUILD/quern (build, with its tests) to the bit. Results only: an emulator has no speed to measure.
 # The libraries for AArch64 are unpacked beside the build, the system gets none of them.
 set -eu
 cd "$(dirname "$0")/.."
@@ -31,7 +31,8 @@ fetch_libraries() { # the packages of the system's own sources, in another archi
 began=$(date +%s)
 PKG_CONFIG_LIBDIR=$libs/usr/lib/aarch64-linux-gnu/pkgconfig PKG_CONFIG_SYSROOT_DIR=$libs cmake -G Ninja -B "$dir" \
     -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_BUILD_TYPE=Release \
-    -DCMAKE_CROSSCOMPILING_EMULATOR="qemu-aarch64;-L;/usr/aarch64-linux-gnu;-cpu;max" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+    -DCMAKE_CROSSCOMPILING_EMULATOR="qemu-aarch64;-L;/usr/aarch64-linux-gnu;-cpu;max" \
+    "-DQN_PLAIN=trace;grad;gpu;array;nn;text;store;model;lm;train;quern" -DQN_IMAGES="$(realpath "$native")/embedded" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 # Not the drivers' tests that take long here (linear 54 s, attention 85, rows 12): what they stand on is in check and in the models' logits.
 units="t_base_ladder t_base_machine t_cpu_dispatch t_cpu_op_rope t_cpu_op_update t_quant_unpack"
 # shellcheck disable=SC2086
@@ -76,7 +77,12 @@ models() {
 # new in one.
 # cortex-a53 has neon alone, a64fx too, though it is later than 8.2; neoverse-n1 has dot products. The C library's own SVE code makes a64fx slow here.
 {
-    one_job max "check, level neon" "$dir/check" --level neon
+    # What oracles say of functions this machine computes meanwhile. The shell opens the pipe, so that it ends where nothing is told.
+    mkfifo "$work/oracles"
+    "$native/check" --oracles-to /dev/fd/3 3>"$work/oracles" >"$work/oracles.log" 2>&1 &
+    one_job max "check, level neon" "$dir/check" --level neon --oracles-from "$work/oracles"
+    [ ! -e "$work/failed" ] || kill $! 2>/dev/null || : # nobody may read any more
+    wait $! || { cat "$work/oracles.log"; touch "$work/failed"; }
     for cpu in cortex-a53 a64fx neoverse-n1; do
         one_job "$cpu" "t_base_machine on $cpu" "$dir/t_base_machine"
         [ $cpu = a64fx ] || one_job "$cpu" "check, Q8_0 at every level of $cpu" "$dir/check" --filter mm_Q8_0

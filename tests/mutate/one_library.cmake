@@ -25,7 +25,7 @@ function(qn_one_library)
   endforeach()
   foreach(program IN LISTS programs)
     get_target_property(sources ${program} SOURCES)
-    list(FILTER sources EXCLUDE REGEX TARGET_OBJECTS)
+    list(FILTER sources EXCLUDE REGEX "TARGET_OBJECTS:room_") # not what the fuzz targets share
     get_target_property(libraries ${program} LINK_LIBRARIES)
     list(REMOVE_ITEM libraries quern_static)
     set_target_properties(${program} PROPERTIES SOURCES "${sources}" LINK_LIBRARIES "${libraries};quern_mutant" C_VISIBILITY_PRESET default
