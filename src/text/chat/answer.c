@@ -46,7 +46,10 @@ static void add(qn_answer *a, qn_chat_event_kind kind, int call, const char *tex
 {
     const bool pieces = kind == QN_CHAT_content || kind == QN_CHAT_reasoning || kind == QN_CHAT_arguments;
     qn_chat_event *last = a->n_events ? &a->events[a->n_events - 1] : NULL;
-    a->failed |= !qn__str_append(&a->bytes, text, n);
+    if (!qn__str_append(&a->bytes, text, n)) {
+        a->failed = true;
+        return;
+    }
     if (pieces && last && last->kind == kind && last->call == call) {
         last->len += n;
     } else if (room(a)) {
