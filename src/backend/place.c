@@ -149,7 +149,7 @@ static bool is_elsewhere(const qn_node *n)
            qn__op_info(n->op)->kind == QN_KIND_compute;
 }
 
-/* n becomes the transfer of what computes it, which others of that place read too. */
+/* n becomes the transfer of what computes it, which the splitter gives to those who read it in that place. */
 static qn_node *part_from(qn_graph *g, qn_node *n)
 {
     static const qn_no_attrs none;
@@ -157,11 +157,6 @@ static qn_node *part_from(qn_graph *g, qn_node *n)
     qn_node *there = qn__op(g, n->op, n->attrs, n->src, n->n_src);
     if (there == g->bad) return NULL;
     there->place = n->place;
-    for (int32_t i = n->id + 1; i < there->id; i++) {
-        qn_node *user = g->nodes[i];
-        for (int k = 0; k < user->n_src && user->place == there->place && qn__computes(user); k++)
-            if (user->src[k] == n) user->src[k] = there;
-    }
     memset(n->src, 0, sizeof(n->src));
     n->op = QN_OP_transfer;
     n->attrs = &none;
@@ -191,6 +186,7 @@ static qn_status bring_home(qn_graph *g, qn_error *err)
     for (int32_t i = 0; i < at; i++) {
         g->nodes[i] = order[i];
         order[i]->id = i;
+        if (qn__node_is_view(order[i])) order[i]->place = order[i]->root->place;
     }
     qn__free(order);
     return QN_OK;

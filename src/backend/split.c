@@ -2,10 +2,10 @@
 /* src/backend/split.c -- brings every value to where it is needed, and cuts the order of nodes into steps.
  *
  * Consecutive nodes of one backend are a stretch. What a stretch needs from elsewhere is copied before its first node:
- * all of it was computed before, since nothing else runs meanwhile. A value is copied once to a place, however many
- * nodes read it there. Resident memory changes from update to update, but each update is a node of its own and so a
- * value of its own: a reader of a later state gets a later copy, and one of an earlier state was copied before the
- * update, because its stretch began before it. */
+ * all of it was computed before, since nothing else runs meanwhile; so a transfer that is in the graph already begins
+ * one. A value is copied once to a place, however many nodes read it there. Resident memory changes from update to
+ * update, but each update is a node of its own and so a value of its own: a reader of a later state gets a later copy,
+ * and one of an earlier state was copied before the update, because its stretch began before it. */
 #include "backend/internal.h"
 
 #include <string.h>
@@ -274,12 +274,23 @@ static void early_first(split *p)
     memcpy(p->old + n, rest, (size_t)n_rest * sizeof(*rest));
 }
 
+/* What a transfer brings stays where it was computed, too: nothing is brought back for those who read it there. */
+static void know_origins(split *p)
+{
+    for (int32_t i = 0; i < p->n_old; i++) {
+        qn_node *n = p->old[i];
+        if (n->op == QN_OP_transfer) p->moved[n->id].at[n->src[0]->root->place] = n->src[0];
+    }
+}
+
 static void emit_all(split *p)
 {
     early_first(p);
+    know_origins(p);
     for (int32_t from = 0, to; from < p->n_old; from = to) {
         int32_t place = -1;
         for (to = from; to < p->n_old; to++) {
+            if (p->old[to]->op == QN_OP_transfer && to > from) break; /* what it brings is computed before */
             if (!qn__computes(p->old[to])) continue;
             if (place >= 0 && p->old[to]->place != place) break;
             place = p->old[to]->place;

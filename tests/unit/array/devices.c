@@ -210,6 +210,14 @@ static void what_has_no_kernel_comes_back(void **state)
         EXPECT_SAME(y, qn_logsumexp(a, (int[]){1}, 1, false));
         EXPECT_SAME(qn_mul_number(z, 0.5), qn_cumsum(a, 1));
         assert_int_equal(fallbacks(c), 2);
+        qn_tensor *kept = qn_cumsum(b, 1), *seen = qn_cumsum(a, 1); /* views of what fell back, while it is pending */
+        EXPECT_SAME(qn_logsumexp(qn_transpose(kept, 0, 1), (int[]){1}, 1, false),
+                    qn_logsumexp(qn_transpose(seen, 0, 1), (int[]){1}, 1, false));
+        EXPECT_SAME(kept, seen);
+        kept = qn_cumsum(qn_add(b, b), 1);
+        EXPECT_SAME(qn_to_device(qn_reshape(kept, qn_shape_of(15)), "cpu"),
+                    qn_reshape(qn_add(seen, seen), qn_shape_of(15)));
+        EXPECT_SAME(kept, qn_add(seen, seen));
         context_end(c);
         qn_error err = {0};
         const qn_context_options options = {.backend = sides[s].list, .n_threads = 1, .strict = true};

@@ -82,6 +82,50 @@ static void test_next_run_uses_what_is_bound(void **state)
     }
 }
 
+/* B refuses what is bound there: A computes it, B gets it, and who reads it or a view of it on A reads A's. */
+static void test_bound_where_it_is_refused(void **state)
+{
+    (void)state;
+    B.refuses[QN_OP_scale] = true;
+    const float x[6] = {1, 2, 3, 4, 5, 6}, zero[6] = {0};
+    for (int how = 0; how < 4; how++) {
+        qn_buffer *home = buffer_of(&B, zero, 6);
+        qn_graph *g = new_graph();
+        on(g, 1);
+        qn_node *y = shift(g, qn__input(g, "x", QN_DTYPE_F32, &qn_shape_of(2, 3)), 10);
+        y->flags |= QN_NODE_bound;
+        y->buffer = home;
+        out(g, y, "y");
+        qn_node *seen = how == 0   ? y
+                        : how == 1 ? qn__permute(g, y, (const int[]){1, 0}, 2)
+                        : how == 2 ? qn__narrow(g, y, 0, 1, 1)
+                                   : qn__narrow(g, qn__reshape(g, y, qn_shape_of(6)), 0, 1, 2);
+        on(g, 0);
+        out(g, qn__add(g, seen, seen), "z");
+        qn_node *all = shift(g, qn__reshape(g, y, qn_shape_of(6)), 100);
+        out(g, all, "all");
+        on(g, 1); /* B reads its own */
+        out(g, qn__add(g, seen, seen), "z of b");
+        qn_exec *e = compile(g);
+        assert_int_equal(place_of(e, "z"), 0);
+        assert_int_equal(place_of(e, "z of b"), 1);
+        assert_int_equal(qn__exec_n_transfers(e), 1);
+        const float want[4][6] = {{22, 24, 26, 28, 30, 32}, {22, 28, 24, 30, 26, 32}, {28, 30, 32}, {24, 26}};
+        const int n[] = {6, 6, 3, 2};
+        for (int run = 0; run < 2; run++) {
+            set(e, "x", x, 6);
+            OK(qn__exec_run(e, NULL, err));
+            expect(e, "z", want[how], n[how]);
+            expect(e, "z of b", want[how], n[how]);
+            expect(e, "all", (const float[]){111, 112, 113, 114, 115, 116}, 6);
+            expect_in(home, 0, (const float[]){11, 12, 13, 14, 15, 16}, 6);
+        }
+        qn__sched_destroy(sched);
+        open_with(NULL);
+        fake_buffer_destroy(home);
+    }
+}
+
 static void test_bind_checks(void **state)
 {
     (void)state;
@@ -169,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(test_next_run_uses_what_is_bound),
+        T(test_bound_where_it_is_refused),
         T(test_bind_checks),
         T(test_growing_rebinds),
         T(test_growing_with_both_kinds),
