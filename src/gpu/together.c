@@ -54,7 +54,8 @@ static bool is_sum(const qn_node *n, const qn_node *y)
 static void find_products(qn_node *const *nodes, int32_t n, qn_gpu_run *r)
 {
     while (r->n < n && r->n_products < QN_GPU_MAX_JOBS && is_product(nodes[r->n]) &&
-           (r->n_products == 0 || qn__gpu_products_alike(r->product[0], nodes[r->n])))
+           (r->n_products == 0 || qn__gpu_products_alike(r->product[0], nodes[r->n])) &&
+           apart(nodes[r->n], r->product, r->n_products))
         r->product[r->n_products++] = nodes[r->n++];
     if (r->n_products == 1 && r->product[0]->op == QN_OP_linear && r->n < n && is_sum(nodes[r->n], r->product[0]))
         r->sum = nodes[r->n++];

@@ -176,9 +176,45 @@ static void heads(void **state)
     assert_int_equal(n_wrong, 0);
 }
 
+/* As a vector. */
+static qn_node *first_row(rig *r, qn_node *x)
+{
+    qn_node *row = qn__narrow(r->g, x, 0, 0, 1);
+    const int64_t k = x->layout.dim[x->layout.rank - 1];
+    return qn__reshape(r->g, row, qn_shape_of(k));
+}
+
+/* Of one x, but the second reads what the first computes: variant 0: as its weight; 1: as its bias; 2: as its bias,
+ * behind a norm. */
+static qn_node *build_product_of_product(rig *r)
+{
+    const int v = r->c->variant;
+    const int64_t k = columns_of(r->c->dtype);
+    qn_node *x = input(r, QN_DTYPE_F32, SHAPE(ROWS, k), PLAIN, 0);
+    if (v == 2) x = qn__rms_norm(r->g, x, NULL, 1e-5f);
+    qn_node *y = qn__linear(r->g, x, param(r, r->c->dtype, SHAPE(k, k), PLAIN, 0), NULL);
+    if (v == 0) return qn__linear(r->g, x, y, NULL);
+    return qn__linear(r->g, x, param(r, r->c->dtype, SHAPE(k, k), PLAIN, 0), first_row(r, y));
+}
+
+/* What depends on each other is not in one launch. */
+static void dependent(void **state)
+{
+    (void)state;
+    static const qn_dtype types[] = {QN_DTYPE_F32, QN_DTYPE_Q8_0};
+    for (int i = 0; i < 2; i++) {
+        one_case c = {"product of product", build_product_of_product, QN_OP_linear, types[i], 0, 'c', 0, false};
+        for (int v = i; v < 3; v++) {
+            c.variant = v;
+            takes(&c, 2 + 2 * i + (v == 2 && !i)); /* a norm has its columns with it */
+        }
+    }
+    assert_int_equal(n_wrong, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(gates), cmocka_unit_test(posts),
-                                       cmocka_unit_test(heads)};
+                                       cmocka_unit_test(heads), cmocka_unit_test(dependent)};
     return run_on_all_sides(tests, sizeof tests / sizeof *tests);
 }
