@@ -24,6 +24,14 @@ static bool apart(const qn_node *n, const qn_node *const *others, int count)
     return true;
 }
 
+/* What a norm is scaled by is not of the value. */
+static bool norm_is_apart(const qn_node *norm, const qn_node *value)
+{
+    for (int i = 1; i < norm->n_src; i++)
+        if (norm->src[i]->root == value->root) return false;
+    return true;
+}
+
 /* All of y, row-major, as rows of the same length: what a product may take as its x. */
 static bool is_whole(const qn_node *x, const qn_node *y)
 {
@@ -76,7 +84,8 @@ static void find_post(qn_node *const *nodes, int32_t n, qn_gpu_run *r)
     r->post = nodes[0];
     r->post_sum = y;
     r->n = 2;
-    if (n > 2 && is_norm(nodes[2]) && is_whole(nodes[2]->src[0], y)) {
+    if (n > 2 && is_norm(nodes[2]) && is_whole(nodes[2]->src[0], y) && norm_is_apart(nodes[2], r->post) &&
+        norm_is_apart(nodes[2], r->post_sum)) {
         r->norm[r->n_norms++] = y = nodes[2];
         r->n++;
     }
@@ -90,14 +99,19 @@ static void find_norms(qn_node *const *nodes, int32_t n, qn_gpu_run *r)
     if (r->n_norms == 1) find_users(nodes, n, r->norm[0], r);
 }
 
+/* y times something that is no part of y. */
+static bool is_times(const qn_node *n, const qn_node *y)
+{
+    return n->op == QN_OP_mul && qn__gpu_gates(n) && (n->src[0] == y) != (n->src[1] == y) &&
+           n->src[n->src[0] == y]->root != y;
+}
+
 static void find_gate(qn_node *const *nodes, int32_t n, qn_gpu_run *r)
 {
     const qn_node *y = nodes[0];
     r->gate = y;
     r->n = 1;
-    if (n > 1 && nodes[1]->op == QN_OP_mul && qn__gpu_gates(nodes[1]) &&
-        (nodes[1]->src[0] == y) != (nodes[1]->src[1] == y))
-        r->times = y = nodes[r->n++];
+    if (n > 1 && is_times(nodes[1], y)) r->times = y = nodes[r->n++];
     find_users(nodes, n, y, r);
     if (!r->n_products) *r = (qn_gpu_run){.n = 1};
 }

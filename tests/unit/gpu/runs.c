@@ -176,12 +176,12 @@ static void heads(void **state)
     assert_int_equal(n_wrong, 0);
 }
 
-/* As a vector. */
-static qn_node *first_row(rig *r, qn_node *x)
+/* The first row, as rows of n, or as a vector. */
+static qn_node *first_row(rig *r, qn_node *x, int64_t n)
 {
     qn_node *row = qn__narrow(r->g, x, 0, 0, 1);
     const int64_t k = x->layout.dim[x->layout.rank - 1];
-    return qn__reshape(r->g, row, qn_shape_of(k));
+    return n ? qn__expand(r->g, row, qn_shape_of(n, k)) : qn__reshape(r->g, row, qn_shape_of(k));
 }
 
 /* Of one x, but the second reads what the first computes: variant 0: as its weight; 1: as its bias; 2: as its bias,
@@ -194,7 +194,28 @@ static qn_node *build_product_of_product(rig *r)
     if (v == 2) x = qn__rms_norm(r->g, x, NULL, 1e-5f);
     qn_node *y = qn__linear(r->g, x, param(r, r->c->dtype, SHAPE(k, k), PLAIN, 0), NULL);
     if (v == 0) return qn__linear(r->g, x, y, NULL);
-    return qn__linear(r->g, x, param(r, r->c->dtype, SHAPE(k, k), PLAIN, 0), first_row(r, y));
+    return qn__linear(r->g, x, param(r, r->c->dtype, SHAPE(k, k), PLAIN, 0), first_row(r, y, 0));
+}
+
+/* The gate's value times a row of it; & 1: from the other side. */
+static qn_node *build_gate_of_gate(rig *r)
+{
+    const int64_t k = columns_of(r->c->dtype);
+    qn_node *a = input(r, QN_DTYPE_F32, SHAPE(ROWS, k), PLAIN, 0),
+            *b = input(r, QN_DTYPE_F32, SHAPE(ROWS, k), PLAIN, 0), *y = qn__swiglu(r->g, a, b),
+            *row = first_row(r, y, ROWS);
+    y = r->c->variant & 1 ? qn__mul(r->g, row, y) : qn__mul(r->g, y, row);
+    return qn__linear(r->g, y, param(r, r->c->dtype, SHAPE(19, k), PLAIN, 0), NULL);
+}
+
+/* The norm of x + norm(a) is scaled by a row of that sum; & 1: of norm(a). */
+static qn_node *build_post_of_post(rig *r)
+{
+    const int64_t k = columns_of(r->c->dtype);
+    qn_node *a = input(r, QN_DTYPE_F32, SHAPE(ROWS, k), PLAIN, 0),
+            *x = input(r, QN_DTYPE_F32, SHAPE(ROWS, k), PLAIN, 0), *y = qn__rms_norm(r->g, a, NULL, 1e-5f),
+            *sum = qn__add(r->g, x, y);
+    return qn__rms_norm(r->g, sum, first_row(r, r->c->variant & 1 ? y : sum, 0), 1e-6f);
 }
 
 /* What depends on each other is not in one launch. */
@@ -208,6 +229,10 @@ static void dependent(void **state)
             c.variant = v;
             takes(&c, 2 + 2 * i + (v == 2 && !i)); /* a norm has its columns with it */
         }
+    }
+    for (int v = 0; v < 2; v++) {
+        takes(&(one_case){"gate of gate", build_gate_of_gate, QN_OP_linear, QN_DTYPE_Q8_0, 0, 'c', v, false}, 3);
+        takes(&(one_case){"post of post", build_post_of_post, QN_OP_rms_norm, QN_DTYPE_F32, 0, 'c', v, false}, 2);
     }
     assert_int_equal(n_wrong, 0);
 }
