@@ -9,7 +9,7 @@
  * same, for whoever looks. */
 #include "gpu/gpu.h"
 
-/* Of node i, whether a node of the run before reads or writes what it writes; and what of those nodes it may read. */
+/* A view of the value, too. */
 static bool reads(const qn_node *n, const qn_node *value)
 {
     for (int i = 0; i < n->n_src; i++)
@@ -17,10 +17,11 @@ static bool reads(const qn_node *n, const qn_node *value)
     return false;
 }
 
+/* Groups of one launch run in any order: none of them may read or write what another one writes. */
 static bool apart(const qn_node *n, const qn_node *const *others, int count)
 {
     for (int i = 0; i < count; i++)
-        if (reads(n, others[i]) || n->root == others[i]->root) return false;
+        if (reads(n, others[i]) || reads(others[i], n) || n->root == others[i]->root) return false;
     return true;
 }
 
@@ -116,6 +117,14 @@ static void find_gate(qn_node *const *nodes, int32_t n, qn_gpu_run *r)
     if (!r->n_products) *r = (qn_gpu_run){.n = 1};
 }
 
+/* Keys go from where they are rotated to where they are written within a group; nothing else that one of the four
+ * reads is written by another. */
+static bool turns_and_writes_apart(const qn_node *const *turn, const qn_node *const *write)
+{
+    return apart(write[1], write, 1) && apart(write[1], turn, 2) && apart(write[0], turn, 1) &&
+           !reads(turn[1], write[0]) && write[0]->src[2]->root != turn[1];
+}
+
 static void find_turns(qn_node *const *nodes, int32_t n, qn_gpu_run *r)
 {
     while (r->n < n && r->n_turns < QN_GPU_MAX_JOBS && nodes[r->n]->op == QN_OP_rope_apply &&
@@ -124,7 +133,7 @@ static void find_turns(qn_node *const *nodes, int32_t n, qn_gpu_run *r)
     const int32_t at = r->n;
     if (r->n_turns != 2 || at + 2 > n || nodes[at]->op != QN_OP_set_rows || nodes[at + 1]->op != QN_OP_set_rows) return;
     const qn_node *const writes[] = {nodes[at], nodes[at + 1]};
-    if (!apart(writes[1], writes, 1) || !qn__gpu_turns_to_write(r->turn, writes)) return;
+    if (!turns_and_writes_apart(r->turn, writes) || !qn__gpu_turns_to_write(r->turn, writes)) return;
     r->n_writes = 2;
     r->n += 2;
     for (int i = 0; i < 2; i++) r->write[i] = writes[i];

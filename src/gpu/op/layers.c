@@ -212,15 +212,14 @@ void qn__gpu_writes(qn_gpu_builder *b, const qn_node *const *write, int count)
                   QN_GPU_OF(n[2]->src[0]), QN_GPU_OF(n[2]->src[1]), QN_GPU_OF(n[2]->src[2]));
 }
 
-/* Keys go from where they are rotated to their cache, and nothing else that is rotated does. */
+/* Keys go from where they are rotated to their cache. */
 bool qn__gpu_turns_to_write(const qn_node *const *turn, const qn_node *const *write)
 {
     const qn_node *x = write[0]->src[1], *k = turn[1];
     const qn_layout *l = &x->layout;
     return x->root == k && x->dtype == QN_DTYPE_F32 && l->offset == 0 && l->rank == 2 && k->layout.rank == 3 &&
            qn_layout_is_contiguous(l) && l->dim[0] == k->layout.dim[0] && turn[0]->layout.rank == 3 &&
-           qn_layout_numel(l) == qn_layout_numel(&k->layout) && qn_layout_numel(l) > 0 && write[1]->src[1]->root != k &&
-           write[1]->src[1]->root != turn[0] && write[0]->src[2]->root != k;
+           qn_layout_numel(l) == qn_layout_numel(&k->layout) && qn_layout_numel(l) > 0;
 }
 
 void qn__gpu_turn_write(qn_gpu_builder *b, const qn_node *const *turn, const qn_node *const *write)

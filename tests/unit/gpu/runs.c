@@ -218,6 +218,32 @@ static qn_node *build_post_of_post(rig *r)
     return qn__rms_norm(r->g, sum, first_row(r, r->c->variant & 1 ? y : sum, 0), 1e-6f);
 }
 
+/* What one write reads another one changes: variant 0: the write before it; 1, 2: the rotation of queries, of keys,
+ * from where keys are written; 3, 4: from where values are. */
+static qn_node *build_read_then_written(rig *r)
+{
+    enum { KV = 2, D = 32, CELLS = 11 };
+    const int v = r->c->variant;
+    qn_node *cache[2], *x = input(r, QN_DTYPE_F32, SHAPE(ROWS, KV * D), PLAIN, 0),
+                       *rows = input(r, QN_DTYPE_I32, SHAPE(ROWS), IDS, CELLS - 1);
+    for (int i = 0; i < 2; i++) cache[i] = param(r, QN_DTYPE_F32, SHAPE(CELLS, KV * D), PLAIN, QN_NODE_mutable);
+    if (v == 0) {
+        qn_node *first = qn__set_rows(r->g, cache[1], qn__narrow(r->g, cache[0], 0, 0, ROWS), rows);
+        (void)qn__set_rows(r->g, cache[0], x, rows);
+        return first;
+    }
+    const qn_rope_apply_attrs a = {.mode = QN_ROPE_NORM, .n_rot = D};
+    qn_node *table = input(r, QN_DTYPE_F32, SHAPE(ROWS, D), PLAIN, 0),
+            *old = qn__reshape(r->g, qn__narrow(r->g, cache[v > 2], 0, 0, ROWS), qn_shape_of(ROWS, KV, D)),
+            *other = input(r, QN_DTYPE_F32, SHAPE(ROWS, KV, D), PLAIN, 0);
+    r->watched = v & 1 ? -1 : 0;
+    qn_node *q = qn__op(r->g, QN_OP_rope_apply, &a, (qn_node *[]){v & 1 ? old : other, table}, 2),
+            *k = qn__op(r->g, QN_OP_rope_apply, &a, (qn_node *[]){v & 1 ? other : old, table}, 2),
+            *to_k = qn__set_rows(r->g, cache[0], qn__reshape(r->g, k, qn_shape_of(ROWS, KV * D)), rows);
+    (void)qn__set_rows(r->g, cache[1], x, rows);
+    return v & 1 ? q : to_k;
+}
+
 /* What depends on each other is not in one launch. */
 static void dependent(void **state)
 {
@@ -234,6 +260,10 @@ static void dependent(void **state)
         takes(&(one_case){"gate of gate", build_gate_of_gate, QN_OP_linear, QN_DTYPE_Q8_0, 0, 'c', v, false}, 3);
         takes(&(one_case){"post of post", build_post_of_post, QN_OP_rms_norm, QN_DTYPE_F32, 0, 'c', v, false}, 2);
     }
+    for (int v = 0; v < 5; v++)
+        takes(&(one_case){"read, then written", build_read_then_written, QN_OP_set_rows, QN_DTYPE_F32, 0, 'c', v,
+                          false},
+              2);
     assert_int_equal(n_wrong, 0);
 }
 
