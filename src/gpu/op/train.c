@@ -151,17 +151,27 @@ static bool pad_accepts(const qn_node *n, qn_error *err)
     return want(n, plain(n->dtype) && (real(n->dtype) || ((const qn_pad_attrs *)n->attrs)->value == 0), err);
 }
 
+/* Of whole numbers there is one zero. */
+static int64_t bits_of(qn_dtype dtype, double value)
+{
+    const float single = (float)value;
+    uint32_t bits = 0;
+    uint64_t wide = 0;
+    memcpy(&bits, &single, sizeof(bits));
+    memcpy(&wide, &value, sizeof(wide));
+    return dtype == QN_DTYPE_F16    ? qn__f32_to_f16(single)
+           : dtype == QN_DTYPE_BF16 ? qn__f32_to_bf16(single)
+           : dtype == QN_DTYPE_F32  ? (int64_t)bits
+           : dtype == QN_DTYPE_F64  ? (int64_t)wide
+                                    : 0;
+}
+
 static void pad_launch(qn_gpu_builder *b, const qn_node *n)
 {
     const qn_pad_attrs *a = n->attrs;
     const qn_layout *y = &n->layout, *x = &n->src[0]->layout;
     qn_pad_sizes s = {.n = qn_layout_numel(y), .rank = y->rank, .bytes = qn_dtype_get(n->dtype)->block_bytes};
-    const float value = (float)a->value;
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    s.value = n->dtype == QN_DTYPE_F16    ? qn__f32_to_f16(value)
-              : n->dtype == QN_DTYPE_BF16 ? qn__f32_to_bf16(value)
-                                          : (int64_t)bits;
+    s.value = bits_of(n->dtype, a->value);
     for (int i = 0; i < y->rank; i++) {
         s.dim[i] = y->dim[i];
         s.before[i] = a->before[i];

@@ -51,7 +51,7 @@ static qn_node *build_pad(rig *r)
     const int v = r->c->variant;
     qn_node *x = viewed(r, input(r, r->c->dtype, SHAPE(3, 4, 14), WILD, 0), r->c->view);
     const int64_t before[] = {v & 1, 2, v & 2 ? -3 : 5}, after[] = {2, -1, v & 4 ? 0 : 7};
-    return qn__pad(r->g, x, before, after, r->c->dtype == QN_DTYPE_F32 ? -1.5 : 0);
+    return qn__pad(r->g, x, before, after, v & 16 ? -0.0 : r->c->dtype == QN_DTYPE_F32 ? -1.5 : 0);
 }
 
 static qn_node *build_barrier(rig *r)
@@ -126,6 +126,8 @@ static void training(void **state)
                                 .dtype = plain[d],
                                 .view = "ctsf"[(v + d) % 4],
                                 .variant = v + d});
+    for (int d = 0; d <= N_PLAIN; d++) /* around: a zero with a sign */
+        try(&(one_case){"pad", build_pad, QN_OP_pad, d < N_PLAIN ? plain[d] : QN_DTYPE_F64, 0, 'c', 16, false});
     assert_int_equal(n_wrong, 0);
 }
 
