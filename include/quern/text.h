@@ -223,7 +223,8 @@ typedef struct qn_logit_bias {
 } qn_logit_bias;
 
 /* Room for the candidates of a sample call: 28 bytes a token of the vocabulary. Samplers that are used by one thread at
- * a time may share one; what is left in it is of the last call alone. */
+ * a time may share one, and are created and destroyed on any; what is left in it is of the last call alone. What DRY's
+ * breakers are in a vocabulary is found once for those that share. */
 typedef struct qn_sampler_scratch qn_sampler_scratch;
 QN_API qn_status qn_sampler_scratch_create(int32_t n_vocab, qn_sampler_scratch **out, qn_error *err);
 QN_API void qn_sampler_scratch_destroy(qn_sampler_scratch *scratch); /* after all samplers that were given it */

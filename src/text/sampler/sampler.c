@@ -60,6 +60,7 @@ qn_status qn_sampler_scratch_create(int32_t n_vocab, qn_sampler_scratch **out, q
         return QN_FAIL_NOMEM(err, (size_t)n_vocab * 28);
     }
     scratch->arena = arena;
+    qn__mutex_init(&scratch->lock);
     *out = scratch;
     return QN_OK;
 }
@@ -68,6 +69,8 @@ void qn_sampler_scratch_destroy(qn_sampler_scratch *scratch)
 {
     if (!scratch) return;
     qn_arena arena = scratch->arena; /* it lives in it */
+    qn__dry_free_tables(scratch);
+    qn__mutex_deinit(&scratch->lock);
     qn__arena_deinit(&arena);
 }
 
@@ -100,8 +103,8 @@ void qn_sampler_destroy(qn_sampler *s)
 {
     if (!s) return;
     qn_arena arena = s->arena; /* s lives in it */
-    qn_sampler_scratch_destroy(s->own);
     qn__dry_deinit(&s->dry);
+    qn_sampler_scratch_destroy(s->own);
     qn__arena_deinit(&arena);
 }
 

@@ -8,6 +8,7 @@
 #define QN_TEXT_SAMPLER_H
 
 #include <quern/text.h>
+#include "base/thread.h"
 #include "text/sampler/cands.h"
 #include "text/sampler/use.h"
 
@@ -45,14 +46,24 @@ typedef struct qn_dry_breaker {
     qn_token head;
     int32_t tail_at, n_tail;
 } qn_dry_breaker;
+/* What breakers are in a vocabulary. Finding it takes a walk over all tokens, so samplers of one scratch share it. */
+typedef struct qn_dry_table {
+    struct qn_dry_table *next; /* of the scratch, the last asked for first */
+    uint64_t tokenizer;        /* its id; 0: there is none */
+    char *texts;               /* the breakers, each with its NUL; qn__alloc, as all below */
+    size_t n_texts;            /* bytes */
+    int n_users;
+    uint8_t *flags;           /* [n_vocab] QN_DRY_* */
+    qn_dry_breaker *breakers; /* sorted by head */
+    qn_token *tails;
+    size_t n_breakers, cap_breakers, n_tails, cap_tails;
+} qn_dry_table;
 typedef struct qn_dry {
     int32_t window;
-    int32_t *repeats;         /* [window] lengths of repeats, the Z array of the reversed history */
-    int32_t *longest;         /* [n_vocab], zero between calls: the longest repeat a token would continue */
-    uint8_t *flags;           /* [n_vocab] QN_DRY_* */
-    qn_dry_breaker *breakers; /* sorted by head; qn__alloc */
-    qn_token *tails;          /* qn__alloc */
-    size_t n_breakers, cap_breakers, n_tails, cap_tails;
+    int32_t *repeats; /* [window] lengths of repeats, the Z array of the reversed history */
+    int32_t *longest; /* [n_vocab], zero between calls: the longest repeat a token would continue */
+    qn_dry_table *table;
+    qn_sampler_scratch *home; /* whose table it is */
 } qn_dry;
 enum { QN_DRY_head = 1, QN_DRY_single = 2 };
 
@@ -60,6 +71,8 @@ struct qn_sampler_scratch {
     qn_arena arena;
     qn_cands cands;
     const qn_sampler *last; /* whose candidates are in it */
+    qn_mutex lock;          /* of the tables: samplers may be created and destroyed on any thread */
+    qn_dry_table *tables;
 };
 
 struct qn_sampler {
@@ -97,11 +110,18 @@ void qn__sampler_forget(qn_sampler *s);
 /* Subtracts from an effective logit, saturating: a penalty never bans. */
 float qn__sampler_penalised(const qn_sampler *s, double logit, double penalty);
 
-/* sampler_dry.c */
+/* dry.c */
 qn_status qn__sampler_init_dry(qn_sampler *s, const char *const *breakers, const qn_tokenizer *tok, qn_error *err);
-/* Heads come in ascending order. */
-qn_status qn__dry_add_breaker(qn_dry *dry, qn_token head, const qn_token *tail, size_t n_tail, qn_error *err);
 void qn__dry_deinit(qn_dry *dry);
+/* dry_table.c */
+/* `breakers` may be empty. The table is used until it is released, and some are kept for the next that asks. */
+qn_status qn__dry_table(qn_sampler_scratch *scratch, const char *const *breakers, const qn_tokenizer *tok,
+                        qn_dry_table **out, qn_error *err);
+void qn__dry_release(qn_sampler_scratch *scratch, qn_dry_table *table);
+void qn__dry_free_tables(qn_sampler_scratch *scratch);
+/* Heads come in ascending order. */
+qn_status qn__dry_add_breaker(qn_dry_table *table, qn_token head, const qn_token *tail, size_t n_tail, qn_error *err);
+bool qn__dry_same_tail(const qn_dry_table *t, const qn_dry_breaker *b, const qn_token *tail, size_t n);
 
 /* sampler_mirostat.c: narrows the set; and learns from the token that was taken. */
 void qn__sampler_mirostat(qn_sampler *s);

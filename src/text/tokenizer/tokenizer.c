@@ -5,6 +5,7 @@
 #include "text/tokenizer/models.h"
 #include "text/utf8.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 static const qn_model_row models[] = {
@@ -71,6 +72,7 @@ static qn_status load(qn_tokenizer *tok, const qn_gguf *file, qn_error *err)
 
 qn_status qn_tokenizer_create(const qn_gguf *file, qn_tokenizer **out, qn_error *err)
 {
+    static _Atomic uint64_t ids;
     qn_arena arena;
     qn__arena_init(&arena, 0);
     qn_tokenizer *tok = qn__arena_alloc(&arena, sizeof *tok);
@@ -79,6 +81,7 @@ qn_status qn_tokenizer_create(const qn_gguf *file, qn_tokenizer **out, qn_error 
         return QN_FAIL_NOMEM(err, sizeof *tok);
     }
     tok->arena = arena;
+    tok->id = atomic_fetch_add(&ids, 1) + 1;
     const qn_status status = load(tok, file, err);
     if (status != QN_OK)
         qn_tokenizer_destroy(tok);

@@ -58,6 +58,7 @@ struct qn_trie;    /* trie.h */
 
 struct qn_tokenizer {
     qn_arena arena; /* holds this struct too */
+    uint64_t id;    /* no other tokenizer's, ever */
     const struct qn_model_row *model;
     int32_t n_tokens;
     qn_piece *pieces; /* [n_tokens] */

@@ -40,7 +40,7 @@ typedef struct trace_case {
 static void add_breakers(qn_sampler *s, const qn_token *list)
 {
     for (; list && *list > 0; list += 1 + *list)
-        assert_int_equal(qn__dry_add_breaker(&s->dry, list[1], list + 2, (size_t)*list - 1, NULL), QN_OK);
+        assert_int_equal(qn__dry_add_breaker(s->dry.table, list[1], list + 2, (size_t)*list - 1, NULL), QN_OK);
 }
 
 /* Each token once, most likely first, ties by id, probabilities that add up to 1. */

@@ -58,14 +58,14 @@ static void usual_breakers(void **state)
             char *text = text_of(tok, id, &len);
             bool breaks = false;
             for (size_t i = 0; i < len; i++) breaks |= strchr("\n:\"*", text[i]) != NULL && text[i] != 0;
-            if (s->dry.flags[id] != (breaks ? QN_DRY_head | QN_DRY_single : 0))
-                fail_msg("%s: token %d \"%s\" is flagged %d", vocabularies[v], id, text, s->dry.flags[id]);
+            if (s->dry.table->flags[id] != (breaks ? QN_DRY_head | QN_DRY_single : 0))
+                fail_msg("%s: token %d \"%s\" is flagged %d", vocabularies[v], id, text, s->dry.table->flags[id]);
             n += breaks;
             qn_free(text);
         }
         assert_true(n >= 3);
-        assert_int_equal(s->dry.n_breakers, n);
-        assert_int_equal(s->dry.n_tails, 0);
+        assert_int_equal(s->dry.table->n_breakers, n);
+        assert_int_equal(s->dry.table->n_tails, 0);
         qn_sampler_destroy(s);
         qn_tokenizer_destroy(tok);
     }
@@ -81,12 +81,13 @@ static void breakers_across_tokens(void **state)
     size_t n, n_heads = 0;
 
     (void)state;
-    for (size_t i = 0; i < s->dry.n_breakers; i++) {
-        const qn_dry_breaker *b = &s->dry.breakers[i];
+    for (size_t i = 0; i < s->dry.table->n_breakers; i++) {
+        const qn_dry_breaker *b = &s->dry.table->breakers[i];
         size_t len, tail_len;
         char *text = text_of(tok, b->head, &len), *tail;
         if (i > 0) assert_true(b->head >= b[-1].head);
-        assert_int_equal(qn_detokenize(tok, s->dry.tails + b->tail_at, (size_t)b->n_tail, NULL, &tail, &tail_len, NULL),
+        assert_int_equal(qn_detokenize(tok, s->dry.table->tails + b->tail_at, (size_t)b->n_tail, NULL, &tail, &tail_len,
+                                       NULL),
                          QN_OK);
         /* head and tail together end in the breaker, or the head holds all of it */
         if (b->n_tail > 0) {
@@ -127,6 +128,42 @@ static void breakers_across_tokens(void **state)
     qn_tokenizer_destroy(tok);
 }
 
+/* Samplers of one scratch find breakers once: those that are the same, of the same tokenizer. */
+static void shared(void **state)
+{
+    static const char *const breakers[] = {"###Stop:", NULL}, *const others[] = {"###Stop", ":", NULL},
+                             *const none[] = {NULL};
+    static const char *const *const lists[] = {breakers, others, none, NULL};
+    qn_tokenizer *tok[2] = {load("gpt-2"), load("gpt-2")};
+    qn_sampler_scratch *scratch = NULL;
+    qn_sampler *s[2][4][2];
+
+    (void)state;
+    assert_int_equal(qn_sampler_scratch_create(qn_tokenizer_n_tokens(tok[0]), &scratch, NULL), QN_OK);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 16; i++) {
+            const qn_sampler_params p = {.seed = 1,
+                                         .dry_multiplier = 1,
+                                         .dry_breakers = lists[i / 2 % 4],
+                                         .scratch = scratch};
+            const qn_tokenizer *t = tok[i / 8];
+            assert_int_equal(qn_sampler_create(&p, qn_tokenizer_n_tokens(t), t, &s[i / 8][i / 2 % 4][i % 2], NULL),
+                             QN_OK);
+        }
+        for (int i = 0; i < 16; i++)
+            for (int k = 0; k < 16; k++) {
+                const bool same = s[i / 8][i / 2 % 4][i % 2]->dry.table == s[k / 8][k / 2 % 4][k % 2]->dry.table;
+                assert_int_equal(same, i / 2 == k / 2);
+            }
+        for (int i = 0; i < 16; i++) qn_sampler_destroy(s[i / 8][i / 2 % 4][i % 2]);
+        int n_kept = 0;
+        for (const qn_dry_table *t = scratch->tables; t; t = t->next) n_kept++;
+        assert_in_range(n_kept, 1, 2);
+    }
+    qn_sampler_scratch_destroy(scratch);
+    for (int i = 0; i < 2; i++) qn_tokenizer_destroy(tok[i]);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     static const char *const breakers[] = {"###Stop:", "\n", NULL};
@@ -157,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(usual_breakers),
         cmocka_unit_test(breakers_across_tokens),
+        cmocka_unit_test(shared),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
