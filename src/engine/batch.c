@@ -199,6 +199,14 @@ static void fill_prompt(const qn_batcher *b, const qn_batch_request *r, qn_batch
     s->usage.n_left_out = gone;
 }
 
+/* A limit of the request's own is nothing that waiting helps against, as it does where the queue is full. */
+static qn_status own_limit(qn_status status, qn_error *err)
+{
+    if (status != QN_STATUS_limit) return status;
+    if (err) err->status = QN_STATUS_invalid;
+    return QN_STATUS_invalid;
+}
+
 static qn_status fill(qn_batcher *b, const qn_batch_request *r, qn_batch_stream *s, qn_error *err)
 {
     const qn_tokenizer *tok = qn_engine_tokenizer(b->engine);
@@ -215,8 +223,8 @@ static qn_status fill(qn_batcher *b, const qn_batch_request *r, qn_batch_stream 
     params.scratch = b->scratch[0];
     QN_TRY(qn_sampler_create(&params, b->n_vocab, tok, &s->sampler, err));
     for (size_t i = 0; i < r->n_prompt; i++) qn_sampler_accept(s->sampler, r->prompt[i]);
-    if (r->grammar) QN_TRY(qn_matcher_create(r->grammar, tok, &s->matcher, err));
-    if (s->matcher && r->lazy) QN_TRY(qn_matcher_set_lazy(s->matcher, r->lazy, err));
+    if (r->grammar) QN_TRY(own_limit(qn_matcher_create(r->grammar, tok, &s->matcher, err), err));
+    if (s->matcher && r->lazy) QN_TRY(own_limit(qn_matcher_set_lazy(s->matcher, r->lazy, err), err));
     s->end = r->max_tokens == s->max_tokens ? QN_BATCH_END_length : QN_BATCH_END_context;
     s->seq = -1;
     s->logprobs = r->logprobs;

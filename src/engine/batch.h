@@ -76,6 +76,7 @@ struct qn_batch_stream {
 enum { QN_PACE_CLASSES = 8 };
 typedef struct qn_pace {
     double decode_s[QN_PACE_CLASSES], token_s[2], deep_s;
+    double least_s; /* the shortest step in which nothing but prompts was read; 0: there was none */
     int32_t since[QN_PACE_CLASSES];
 } qn_pace;
 

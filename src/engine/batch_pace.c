@@ -49,11 +49,17 @@ double qn__pace_token(const qn_pace *p, int32_t n_decoding, double depth)
     return token > 0 ? token + p->deep_s * depth / DEEP : ALONE_SECONDS / FIRST_READ;
 }
 
-/* Nobody waits for a token. */
+/* Nobody waits for a token. Most of a slow machine's step, or of one that reads its weights from disk, is the same
+ * however few tokens it has: in less than that time nothing would be read. */
 static double alone(const qn_pace *p, double rest_s)
 {
-    const double decode = qn__pace_decode(p, 1), steps = LONG_STEPS * decode;
-    if (rest_s <= LONG_SECONDS || decode <= 0 || steps > ALONE_SECONDS) return ALONE_SECONDS;
+    const double decode = qn__pace_decode(p, 1),
+                 one = decode > 0                   ? decode
+                       : p->least_s > ALONE_SECONDS ? p->least_s
+                                                    : 0,
+                 steps = LONG_STEPS * one;
+    if (steps > ALONE_SECONDS) return steps;
+    if (rest_s <= LONG_SECONDS || one <= 0) return ALONE_SECONDS;
     return steps > LEAST_SECONDS ? steps : LEAST_SECONDS;
 }
 
@@ -102,6 +108,7 @@ void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double depth, 
         p->since[k] = 0;
         return;
     }
+    if (!n_decoded && (p->least_s <= 0 || seconds < p->least_s)) p->least_s = seconds;
     const double decode = n_decoded ? qn__pace_decode(p, n_decoded) : 0;
     if (seconds > decode) average_token(p, &p->token_s[n_decoded > 0], depth, (seconds - decode) / n_read);
     if (n_decoded) p->since[k]++;
