@@ -5,7 +5,11 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { SLOW_BYTES = 1 << 20 }; /* of a stream that its reader has not taken: it waits then */
+enum {
+    SLOW_BYTES = 1 << 20, /* of a stream that its reader has not taken: it waits then */
+    MOST_BYTES = 64 << 20 /* that an answer keeps, and a conversation may be gone on with: no context bounds it when the
+                           * answer goes on behind a full one */
+};
 
 /* ---- life ---- */
 
@@ -181,7 +185,7 @@ static void content(choice *c, const char *data, size_t n)
 {
     c->in_reasoning = c->in_call = false;
     settle(c, true);
-    (void)stop_text_push(&c->stop, data, n);
+    if (!stop_text_push(&c->stop, data, n) && !c->stop.hit) text_lost();
     give_content(c);
 }
 
@@ -261,6 +265,8 @@ static void spell(choice *c, qn_token token)
     if (qn_detokenize(c->a->x->model->tok, &token, 1,
                       &(qn_detokenize_options){.show_special = true, .keep_prefix = true}, &data, &n, NULL) == QN_OK)
         text_put(&c->token_text, data, n);
+    else
+        text_lost();
     qn_free(data);
 }
 
@@ -273,7 +279,9 @@ static json_t *logprob_json(choice *c, qn_token token, float logprob)
 
 static void note_logprob(choice *c, const token_event *e, const qn_batch_logprob *tops)
 {
+    enum { EACH = 512 }; /* bytes that a token's JSON takes, four numbers and its bytes */
     if (!c->waiting) return;
+    if (!c->a->q.stream) c->logprob_bytes += (size_t)(1 + e->n_top) * EACH;
     json_t *top = json_array(), *entry;
     for (int i = 0; i < e->n_top; i++)
         json_array_append_new(top, logprob_json(c, tops[e->top + i].token, tops[e->top + i].logprob));
@@ -434,6 +442,12 @@ static batch_of_events take(choice *c)
     return b;
 }
 
+static bool is_too_large(const choice *c)
+{
+    const size_t ids = c->ids || c->a->q.budget ? (size_t)c->n_tokens * 32 : 0;
+    return c->content.n + c->reasoning.n + c->logprob_bytes + ids > MOST_BYTES;
+}
+
 static void take_in(choice *c, batch_of_events *b)
 {
     answers *a = c->a;
@@ -445,8 +459,10 @@ static void take_in(choice *c, batch_of_events *b)
             b->n = i + 1; /* what the executor wrote since does not count */
             b->holds += thoughts_end(c, &b->over);
         }
-        if (!c->stop.hit) continue;
-        end_choice(c, FINISH_stop);
+        const bool large = is_too_large(c) && !c->stop.hit;
+        if (!c->stop.hit && !large) continue;
+        if (large) flush(c);
+        end_choice(c, large ? FINISH_length : FINISH_stop);
         qn_batcher_cancel(a->x->model->batcher, c->id);
     }
     const bool gap = is_short(c) || (b->lost && !c->ended); /* nothing comes behind it */

@@ -65,7 +65,7 @@ bool ask_ban(ask *q, qn_token token, problem *p);
 /* How many tokens the answer has at most: < 0 as many as fit. */
 void ask_most(ask *q, int64_t n);
 /* What llama-server's requests say beyond those; see extras.c. */
-bool ask_extras(ask *q, const model *m, const fields *f);
+bool ask_extras(ask *q, exchange *x, const fields *f);
 /* ---- lora.c ---- */
 /* The model's adapters, as they act when a request says nothing, or the one that it named with the model; then what it
  * says: "lora". */
@@ -128,7 +128,8 @@ struct choice {
     qn_detok detok;
     stop_text stop;
     finish finish;
-    int stop_index; /* which of the stop strings came; -1: none */
+    int stop_index;       /* which of the stop strings came; -1: none */
+    size_t logprob_bytes; /* that probabilities take, roughly */
     text content, reasoning;
     tool_call *calls;
     int n_calls, n_reasoning, n_tokens;

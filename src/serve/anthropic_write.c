@@ -174,6 +174,7 @@ const dialect anthropic_dialect = {
     .stream_type = "text/event-stream",
     .pings = true,
     .problem = put_problem,
+    .no_memory = "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"out of memory\"}}",
     .begin = begin,
     .piece = put_piece,
     .end_choice = end_choice,

@@ -85,7 +85,7 @@ static bool read_header(model *m, const model *before)
     qn_gguf *file = NULL;
     qn_error err = {0};
     if (stat(m->path, &m->st) == 0 && !m->bytes_of_file) m->bytes_of_file = (uint64_t)m->st.st_size;
-    if (before && before->st.st_ino == m->st.st_ino && before->st.st_size == m->st.st_size &&
+    if (before && !before->why_passes && before->st.st_ino == m->st.st_ino && before->st.st_size == m->st.st_size &&
         before->st.st_mtim.tv_sec == m->st.st_mtim.tv_sec && before->st.st_mtim.tv_nsec == m->st.st_mtim.tv_nsec) {
         m->facts = before->facts;
         memcpy(m->why_not, before->why_not, sizeof(m->why_not));
@@ -98,6 +98,7 @@ static bool read_header(model *m, const model *before)
         qn_gguf_close(file);
     }
     if (status != QN_OK) snprintf(m->why_not, sizeof(m->why_not), "%.250s", err.text);
+    m->why_passes = status == QN_STATUS_io;
     return status != QN_STATUS_nomem;
 }
 
@@ -176,7 +177,7 @@ static bool read_list(server *s, model **list, qn_store **store, qn_error *err)
     if (!s->o.n_models && !(*store = s->o.open_store(s->o.ctx, err))) return false;
     const bool good = (s->o.n_models ? add_named(s, list) : add_store(s, list, *store)) && derived_add(s, list);
     if (!text_was_short() && good) return true;
-    *err = (qn_error){.status = QN_STATUS_nomem, .text = "out of memory"};
+    *err = (qn_error){.status = QN_STATUS_nomem, .text = "out of memory or of open files"};
     free_list(*list);
     qn_store_close(*store);
     return false;

@@ -111,19 +111,24 @@ static model *derive(server *s, const model *base, const json_t *o)
     return NULL;
 }
 
+/* What could not be opened may be, later. */
+static bool passes(int error) { return error == ENOMEM || error == EMFILE || error == ENFILE; }
+
 bool derived_add(server *s, model **list)
 {
     bool good = true;
     DIR *folder = s->o.models_store ? opendir(s->o.models_store) : NULL;
     const struct dirent *e;
     char path[4096];
-    if (!folder) return !s->o.models_store || errno != ENOMEM;
+    if (!folder) return !s->o.models_store || !passes(errno);
     for (int n = 0; good && n < MOST && (e = readdir(folder));) {
         const size_t len = strlen(e->d_name);
         if (len < 6 || strcmp(e->d_name + len - 5, ".json") != 0) continue;
         n++;
         snprintf(path, sizeof(path), "%s/%s", s->o.models_store, e->d_name);
+        errno = 0;
         json_t *o = read_file(path);
+        good = o || !passes(errno);
         const char *name = word(o, "name"), *from = word(o, "from");
         const model *base = name && from ? find(*list, from) : NULL;
         if (base && !base->why_not[0] && !find(*list, name)) {
@@ -277,7 +282,7 @@ void serve_ollama_delete(exchange *x)
     problem p = {0};
     char path[4096] = "";
     pthread_mutex_lock(&s->models_lock);
-    const model *m = ollama_named(x, &p);
+    const model *m = ollama_named(x, NULL, &p);
     if (m && !m->derived)
         problem_set(&p, 400, "model", "%s was not made here; what /api/create and /api/copy made can be deleted",
                     m->name);

@@ -57,7 +57,8 @@ static bool make_session(model *m, problem *p)
     if (qn_session_create(m->engine, &o, &m->embedder, &err) == QN_OK) return true;
     atomic_fetch_sub(&m->bytes, e.total_bytes);
     atomic_fetch_sub(&m->least, e.total_bytes);
-    return problem_set(p, err.status == QN_STATUS_limit ? 503 : 500, "", "%s", err.text);
+    const bool full = err.status == QN_STATUS_limit || err.status == QN_STATUS_nomem;
+    return problem_set(p, full ? 503 : 500, "", "%s", err.text);
 }
 
 /* One after another, so that a client that leaves is noticed between two, and streams are computed there too. */
@@ -238,6 +239,7 @@ static json_t *results(const job *j, int64_t top)
     json_t *list = json_array();
     const int n = j->q.n_prompts;
     const float **order = calloc((size_t)n + 1, sizeof(*order));
+    if (!order) text_lost();
     for (int i = 0; order && i < n; i++) order[i] = j->rows + (size_t)i * (size_t)j->width;
     if (order) qsort(order, (size_t)n, sizeof(*order), by_score);
     for (int i = 0; order && i < n && i < top; i++)

@@ -94,7 +94,7 @@ void exchange_reply_type(exchange *x, int status, const char *type, text *body)
         text_deinit(&x->out);
         x->out = *body;
         *body = (text){0};
-        if (x->out.failed) x->status = 503;
+        if (x->out.failed) x->status = 503, x->retry_after = 1;
     }
     pthread_mutex_unlock(&x->lock);
     text_deinit(body);
@@ -116,6 +116,14 @@ void exchange_refuse(exchange *x, const problem *p)
     x->route->dialect->problem(&t, p);
     if (problem_passes(p)) x->retry_after = 1;
     exchange_reply(x, p->status, &t);
+}
+
+void exchange_ignores(exchange *x, const char *what)
+{
+    const size_t n = strlen(x->warning);
+    snprintf(x->warning + n, sizeof(x->warning) - n, "%s%s", n ? ", " : "", what);
+    for (char *c = x->warning; *c; c++)
+        if (*c < ' ' || *c > '~') *c = '?'; /* it becomes a header */
 }
 
 void exchange_begin_stream(exchange *x)

@@ -48,6 +48,7 @@ struct dialect {
     bool pings;                                   /* lines that clients skip may be put in while nothing comes */
     bool always;                                  /* its functions are called for whole replies too */
     void (*problem)(text *out, const problem *p); /* a body */
+    const char *no_memory;                        /* the body where there is none to write one */
     void (*begin)(answers *a);                    /* the stream's */
     void (*piece)(answers *a, choice *c, const piece *p); /* of the stream */
     void (*end_choice)(answers *a, choice *c);            /* of the stream */
@@ -172,6 +173,8 @@ void exchange_reply(exchange *x, int status, text *body);
 void exchange_reply_json(exchange *x, int status, json_t *body);
 void exchange_reply_type(exchange *x, int status, const char *type, text *body);
 void exchange_refuse(exchange *x, const problem *p);
+/* Named in a header of the reply, and in the log. */
+void exchange_ignores(exchange *x, const char *what);
 /* A reply that grows. */
 void exchange_begin_stream(exchange *x);
 void exchange_put(exchange *x, const char *data, size_t n);

@@ -12,17 +12,23 @@ void ask_most(ask *q, int64_t n)
     q->max_tokens = n > 0 ? (int)n : n == 0 ? 1 : 0;
 }
 
-/* What would change the answer. A value that asks for nothing is none. */
-static bool cannot(const fields *f)
+/* A value that asks for nothing is none. */
+static bool asks(const fields *f, const char *name)
 {
-    static const char *const never[] = {"n_indent", "t_max_predict_ms", "post_sampling_probs", "response_fields"};
-    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
-        const json_t *value = field_get(f, never[i]);
-        const bool empty = !value || json_is_false(value) || (json_is_number(value) && json_number_value(value) <= 0) ||
-                           (json_is_array(value) && !json_array_size(value));
-        if (!empty) return problem_set(f->p, 400, never[i], "this server cannot do that");
-    }
-    return true;
+    const json_t *value = field_get(f, name);
+    return value && !json_is_false(value) && (!json_is_number(value) || json_number_value(value) > 0) &&
+           (!json_is_array(value) || json_array_size(value));
+}
+
+/* What other numbers would come of is refused; what editors send with every request, and what bounds an answer or
+ * leaves out a part of it, is passed over and told. */
+static bool cannot(exchange *x, const fields *f)
+{
+    static const char *const passed[] = {"n_indent", "t_max_predict_ms", "response_fields"};
+    for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+        if (asks(f, passed[i])) exchange_ignores(x, passed[i]);
+    return !asks(f, "post_sampling_probs") ||
+           problem_set(f->p, 400, "post_sampling_probs", "this server cannot do that");
 }
 
 /* ---- the order of samplers ---- */
@@ -38,7 +44,7 @@ static bool add_sampler(ask *q, char letter, const char *path, const char *name,
 }
 
 /* Names in a list, or letters. */
-static bool order(ask *q, const fields *f)
+static bool order(ask *q, exchange *x, const fields *f)
 {
     const json_t *value = field_get(f, "samplers"), *item;
     char path[48], letter[2] = "";
@@ -60,6 +66,10 @@ static bool order(ask *q, const fields *f)
         snprintf(path, sizeof(path), "samplers[%zu]", i);
         const char *name = json_string_value(item);
         if (!name) return problem_set(f->p, 400, path, "found %s, expected text", json_type_name(item));
+        if (strcmp(name, "infill") == 0) { /* llama-server's, which ends what is filled in sooner */
+            exchange_ignores(x, path);
+            continue;
+        }
         if (!add_sampler(q, qn_sampler_letter(name, json_string_length(item)), path, name, f->p)) return false;
     }
     return true;
@@ -67,12 +77,17 @@ static bool order(ask *q, const fields *f)
 
 /* ---- DRY ---- */
 
+/* How many: each is looked for in the whole vocabulary, and may match a part of it. */
 static bool breakers(ask *q, const fields *f)
 {
+    enum { MOST_BREAKERS = 64 };
     const json_t *list = field_array(f, "dry_sequence_breakers"), *item;
     char path[64];
     size_t i;
     if (!list) return f->p->status == 0;
+    if (json_array_size(list) > MOST_BREAKERS)
+        return problem_set(f->p, 400, "dry_sequence_breakers", "there are %zu, at most %d expected",
+                           json_array_size(list), MOST_BREAKERS);
     q->breakers = calloc(json_array_size(list) + 1, sizeof(*q->breakers));
     if (!q->breakers) return problem_set(f->p, 503, "", "out of memory");
     json_array_foreach(list, i, item)
@@ -98,7 +113,7 @@ static bool ignore_eos(ask *q, const model *m, const fields *f)
     return f->p->status == 0;
 }
 
-bool ask_extras(ask *q, const model *m, const fields *f)
+bool ask_extras(ask *q, exchange *x, const fields *f)
 {
     int64_t n;
     bool cache = true;
@@ -108,5 +123,5 @@ bool ask_extras(ask *q, const model *m, const fields *f)
     (void)field_string(f, "grammar", &q->gbnf);
     (void)field_bool(f, "return_progress", &q->progress);
     (void)field_bool(f, "timings_per_token", &q->timings);
-    return f->p->status == 0 && cannot(f) && order(q, f) && breakers(q, f) && ignore_eos(q, m, f);
+    return f->p->status == 0 && cannot(x, f) && order(q, x, f) && breakers(q, f) && ignore_eos(q, x->model, f);
 }

@@ -78,6 +78,14 @@ static void add_headers(const exchange *x, struct MHD_Response *r)
     if (x->status == 400 || x->status == 408 || x->status == 413) MHD_add_response_header(r, "Connection", "close");
 }
 
+/* A path that leads nowhere is refused in OpenAI's form. */
+static const route *route_or_any(const exchange *x)
+{
+    const char *rest;
+    bool other;
+    return x->route ? x->route : route_find("POST", "/v1/chat/completions", &rest, &other);
+}
+
 static enum MHD_Result send_reply(exchange *x, struct MHD_Connection *connection)
 {
     struct MHD_Response *r;
@@ -89,9 +97,8 @@ static enum MHD_Result send_reply(exchange *x, struct MHD_Connection *connection
         r = MHD_create_response_from_buffer(x->out.n, x->out.data, MHD_RESPMEM_MUST_FREE);
         if (r) x->out = (text){0};
     } else {
-        static char empty[] = "", lost[] = "{\"error\":{\"message\":\"out of memory\",\"type\":\"server_error\"}}";
-        char *body = x->out.failed ? lost : empty;
-        r = MHD_create_response_from_buffer(strlen(body), body, MHD_RESPMEM_PERSISTENT);
+        const char *body = x->out.failed ? route_or_any(x)->dialect->no_memory : "";
+        r = MHD_create_response_from_buffer(strlen(body), (void *)(uintptr_t)body, MHD_RESPMEM_PERSISTENT);
     }
     if (r) add_headers(x, r);
     pthread_mutex_unlock(&x->lock);
@@ -226,14 +233,6 @@ static exchange *new_exchange(server *s, struct MHD_Connection *connection, cons
     return x;
 }
 
-/* A path that leads nowhere is refused in OpenAI's form. */
-static const route *route_or_any(const exchange *x)
-{
-    const char *rest;
-    bool other;
-    return x->route ? x->route : route_find("POST", "/v1/chat/completions", &rest, &other);
-}
-
 static enum MHD_Result refuse(exchange *x, struct MHD_Connection *connection, const problem *p)
 {
     x->route = route_or_any(x);
@@ -246,6 +245,7 @@ static enum MHD_Result refuse(exchange *x, struct MHD_Connection *connection, co
 static char *refusal_text(const exchange *x, const problem *p)
 {
     text body = {0}, t = {0};
+    (void)text_was_short(); /* of what is refused */
     route_or_any(x)->dialect->problem(&body, p);
     text_printf(&t, "HTTP/1.1 %d Refused\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n", p->status,
                 body.n);

@@ -71,8 +71,11 @@ static bool set_defaults(model *m, qn_error *err)
     m->n_keep = o->n_keep;
     m->n_stops = 0;
     for (int i = 0; i < o->n_stop && i < MAX_STOPS; i++) m->stops[m->n_stops++] = o->stop[i];
+    (void)text_was_short();
     if (m->params) apply_params(m);
-    return true;
+    if (!text_was_short()) return true;
+    *err = (qn_error){.status = QN_STATUS_nomem, .text = "out of memory"}; /* it may lack a parameter */
+    return false;
 }
 
 /* ---- measuring ---- */
@@ -149,7 +152,7 @@ bool model_measure(model *m, uint64_t *bytes, uint64_t *least, problem *p)
     *bytes = m->info.weight_bytes + m->info.copied_bytes + e.total_bytes;
     for (int i = 0; i < m->n_adapters; i++)
         if (stat(m->adapters[i], &st) == 0) *bytes += (uint64_t)st.st_size;
-    *least = *bytes - (m->info.weight_bytes - m->info.copied_bytes) + qn_engine_least_memory(m->engine);
+    *least = *bytes - m->info.weight_bytes + qn_engine_least_memory(m->engine);
     const bool good = status == QN_OK || failed(m, &err, p),
                paged = m->server->o.memory && *bytes > m->server->o.memory;
     if (!lazy || !good || paged) {

@@ -15,10 +15,9 @@ void ask_loras_init(ask *q, const exchange *x)
     memcpy(q->loras, m->loras, sizeof(q->loras));
     pthread_mutex_unlock(&m->server->models_lock);
     const int named = m->n_adapters + x->adapter - 1;
-    for (int i = m->n_adapters; i < q->n_loras && x->adapter; i++) { /* that one alone, beside the model's own */
-        if (i != named) q->loras[i].scale = 0;
-        if (i == named && q->loras[i].scale == 0) q->loras[i].scale = 1; /* of --lora-init-without-apply */
-    }
+    const float own = x->adapter ? m->server->o.loras[x->adapter - 1].scale : 0;
+    for (int i = m->n_adapters; i < q->n_loras && x->adapter; i++) /* that one alone, beside the model's own */
+        q->loras[i].scale = i != named ? 0 : own != 0 ? own : 1;   /* 0: of --lora-init-without-apply */
 }
 
 static bool read_one(const json_t *entry, const char *path, const model *m, float *scale, problem *p)

@@ -34,6 +34,7 @@ struct model {
     qn_model_facts facts;
     uint64_t bytes_of_file;
     char why_not[256]; /* it is there and cannot be used; "": it can */
+    bool why_passes;   /* it could not be read: it may be, later */
     bool derived;      /* made by /api/create or copy */
 
     /* under server.models_lock */

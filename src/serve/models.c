@@ -109,7 +109,8 @@ void serve_unload(exchange *x)
     const fields f = {body, "", &p};
     if (body && !field_string(&f, "model", &name) && !p.status) field_wrong(&f, "model", "the name of a model");
     pthread_mutex_lock(&x->server->models_lock);
-    model *m = p.status ? NULL : catalog_find(x->server, name, NULL, &p);
+    int adapter;
+    model *m = p.status ? NULL : catalog_find(x->server, name, &adapter, &p);
     if (m && m->state != MODEL_loaded && m->state != MODEL_loading)
         problem_set(&p, 400, "model", "%s is not loaded", m->name);
     else if (m)
@@ -142,7 +143,7 @@ static json_t *slot_json(const model *m, const qn_batch_info *i)
 }
 
 typedef struct slots {
-    const char *only; /* NULL: of all models */
+    const model *only; /* NULL: of all */
     json_t *list;
 } slots;
 
@@ -150,8 +151,9 @@ static void add_slots(model *m, void *ctx)
 {
     enum { MOST = 1024 };
     const slots *to = ctx;
-    if (m->state != MODEL_loaded || !m->batcher || (to->only && strcmp(to->only, m->name) != 0)) return;
+    if (m->state != MODEL_loaded || !m->batcher || (to->only && to->only != m)) return;
     qn_batch_info *infos = calloc(MOST, sizeof(*infos));
+    if (!infos) text_lost();
     const int32_t n = infos ? qn_batcher_list(m->batcher, infos, MOST) : 0;
     for (int32_t i = 0; i < n && i < MOST; i++) json_array_append_new(to->list, slot_json(m, &infos[i]));
     free(infos);
@@ -159,9 +161,19 @@ static void add_slots(model *m, void *ctx)
 
 void serve_slots(exchange *x)
 {
-    slots to = {x->query_model, json_array()};
-    models_each(x->server, add_slots, &to);
-    exchange_reply_json(x, 200, to.list);
+    slots to = {NULL, json_array()};
+    problem p = {0};
+    int adapter;
+    pthread_mutex_lock(&x->server->models_lock);
+    if (x->query_model) to.only = catalog_find(x->server, x->query_model, &adapter, &p);
+    pthread_mutex_unlock(&x->server->models_lock);
+    if (!p.status) models_each(x->server, add_slots, &to);
+    if (!p.status) {
+        exchange_reply_json(x, 200, to.list);
+        return;
+    }
+    json_decref(to.list);
+    exchange_refuse(x, &p);
 }
 
 static json_t *piece_json(const model *m, qn_token id)

@@ -25,7 +25,7 @@ bool native_options(ask *q, exchange *x, const fields *f)
     (void)field_bool(f, "return_tokens", &q->return_ids);
     if (schema && !take_json(&q->schema, schema, f->p)) return false;
     return !f->p->status && ask_sampling(q, f) && ask_stops(q, f, "stop") && ask_bias(q, x->model, f) &&
-           ask_extras(q, x->model, f) && ask_loras(q, x->model, f);
+           ask_extras(q, x, f) && ask_loras(q, x->model, f);
 }
 
 static bool read_ask(ask *q, exchange *x, problem *p)
@@ -124,6 +124,7 @@ const dialect native_dialect = {
     .stream_type = "text/event-stream",
     .pings = true,
     .problem = openai_problem,
+    .no_memory = OPENAI_NO_MEMORY,
     .begin = begin,
     .piece = put_piece,
     .end_choice = end_choice,
@@ -141,7 +142,7 @@ static json_t *pieces_json(const model *m, const qn_token *ids, size_t n)
         char *data = NULL;
         size_t len = 0;
         const qn_detokenize_options o = {.show_special = true, .keep_prefix = true};
-        (void)qn_detokenize(m->tok, &ids[i], 1, &o, &data, &len, NULL);
+        if (qn_detokenize(m->tok, &ids[i], 1, &o, &data, &len, NULL) != QN_OK) text_lost();
         json_t *value = json_stringn(data ? data : "", len);
         if (!value) { /* part of a character: its bytes */
             value = json_array();

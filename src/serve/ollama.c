@@ -296,6 +296,7 @@ static void end(answers *a)
     const dialect ollama_##name##_dialect = { \
         .stream_type = "application/x-ndjson", \
         .problem = put_problem, \
+        .no_memory = "{\"error\":\"out of memory\"}", \
         .begin = begin, \
         .piece = put_piece, \
         .end_choice = end_choice, \

@@ -7,7 +7,7 @@
 
 /* "keep_alive": seconds or "5m"; negative for ever, 0 not at all. Of the exchange's model; false after a problem. */
 /* The model that a body names, as "model" or "name", under models_lock; NULL after a problem. */
-model *ollama_named(exchange *x, problem *p);
+model *ollama_named(exchange *x, int *adapter, problem *p);
 bool ollama_keep_alive(exchange *x, const fields *f);
 
 json_t *ollama_time(int64_t seconds);

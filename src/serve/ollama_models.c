@@ -84,14 +84,14 @@ void serve_ollama_version(exchange *x) { exchange_reply_json(x, 200, json_pack("
 
 /* ---- one of them ---- */
 
-model *ollama_named(exchange *x, problem *p)
+model *ollama_named(exchange *x, int *adapter, problem *p)
 {
     const char *name = NULL;
     if (!x->json && !(x->json = exchange_parse(x, p))) return NULL;
     const fields f = {x->json, "", p};
     if (!field_string(&f, "model", &name) && !p->status) (void)field_string(&f, "name", &name);
     if (!p->status && (!name || !*name)) field_wrong(&f, "model", "the name of a model");
-    return p->status ? NULL : catalog_find(x->server, name, NULL, p);
+    return p->status ? NULL : catalog_find(x->server, name, adapter, p);
 }
 
 /* As a Modelfile has them: "temperature 0.6", a line each. */
@@ -149,7 +149,8 @@ void serve_ollama_show(exchange *x)
     qn_chat_needs needs = {0};
     json_t *reply = NULL;
     pthread_mutex_lock(&s->models_lock);
-    const model *m = ollama_named(x, &p);
+    int adapter; /* what it is called with one is told of the model */
+    const model *m = ollama_named(x, &adapter, &p);
     char *path = m ? strdup(m->path) : NULL, *source = m && m->tmpl_source ? strdup(m->tmpl_source) : NULL;
     if (m)
         reply = json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:s}", "modelfile", "", "parameters", params_text(m),
@@ -184,8 +185,9 @@ void serve_ollama_show(exchange *x)
 void serve_ollama_pull(exchange *x)
 {
     problem p = {0};
+    int adapter;
     pthread_mutex_lock(&x->server->models_lock);
-    (void)ollama_named(x, &p);
+    (void)ollama_named(x, &adapter, &p);
     pthread_mutex_unlock(&x->server->models_lock);
     if (p.status)
         exchange_refuse(x, &p);

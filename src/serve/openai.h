@@ -5,6 +5,8 @@
 
 #include "serve/answers.h"
 
+#define OPENAI_NO_MEMORY \
+    "{\"error\":{\"message\":\"out of memory\",\"type\":\"unavailable_error\",\"param\":null,\"code\":null}}"
 /* {"error": {"message", "type", "param", "code"}} */
 void openai_problem(text *out, const problem *p);
 void openai_broken(answers *a, const problem *p);

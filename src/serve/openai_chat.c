@@ -103,7 +103,7 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     q->messages = json_incref((json_t *)messages);
     return limits(q, &f) && logprobs(q, &f) && streaming(q, &f) && openai_chat_shape(q, &f) && openai_tools(q, &f) &&
            budget(q, &f) && formats(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") &&
-           ask_bias(q, x->model, &f) && ask_extras(q, x->model, &f) && ask_loras(q, x->model, &f);
+           ask_bias(q, x->model, &f) && ask_extras(q, x, &f) && ask_loras(q, x->model, &f);
 }
 
 void serve_chat_completions(exchange *x) { ask_serve(x, read_ask); }
@@ -225,6 +225,7 @@ const dialect openai_chat_dialect = {
     .stream_type = "text/event-stream",
     .pings = true,
     .problem = openai_problem,
+    .no_memory = OPENAI_NO_MEMORY,
     .begin = begin,
     .piece = put_piece,
     .end_choice = end_choice,

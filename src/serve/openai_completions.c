@@ -59,7 +59,7 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     if (!q->body) return false;
     const fields f = {q->body, "", p};
     return counts(q, &f) && switches(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") &&
-           ask_bias(q, x->model, &f) && ask_extras(q, x->model, &f) && ask_loras(q, x->model, &f) &&
+           ask_bias(q, x->model, &f) && ask_extras(q, x, &f) && ask_loras(q, x->model, &f) &&
            read_prompt(q, x->model, &f);
 }
 
@@ -124,7 +124,9 @@ static json_t *asked(const choice *c, const text *more)
     text t = {0};
     char *data = NULL;
     size_t n = 0;
-    if (c->a->q.echo && qn_detokenize(c->a->x->model->tok, prompt->ids, prompt->n, NULL, &data, &n, NULL) == QN_OK)
+    if (c->a->q.echo && qn_detokenize(c->a->x->model->tok, prompt->ids, prompt->n, NULL, &data, &n, NULL) != QN_OK)
+        text_lost();
+    else
         text_put(&t, data, n);
     qn_free(data);
     if (more) text_put(&t, more->data ? more->data : "", more->n);
@@ -171,6 +173,7 @@ const dialect openai_completions_dialect = {
     .stream_type = "text/event-stream",
     .pings = true,
     .problem = openai_problem,
+    .no_memory = OPENAI_NO_MEMORY,
     .begin = begin,
     .piece = put_piece,
     .end_choice = end_choice,

@@ -208,10 +208,9 @@ static json_t *function_of(const json_t *tool, bool custom)
 /* Kinds of tools that are the service's own are left out, and named in a header. */
 static void leave_out(exchange *x, size_t i, const char *type)
 {
-    const size_t n = strlen(x->warning);
-    snprintf(x->warning + n, sizeof(x->warning) - n, "%stools[%zu]:%.40s", n ? ", " : "", i, type);
-    for (char *c = x->warning; *c; c++)
-        if (*c < ' ' || *c > '~') *c = '?'; /* it becomes a header */
+    char what[96];
+    snprintf(what, sizeof(what), "tools[%zu]:%.40s", i, type);
+    exchange_ignores(x, what);
 }
 
 static bool read_tools(ask *q, exchange *x, const fields *f)

@@ -205,6 +205,10 @@ static void keep(answers *a, const choice *c, json_t *o)
     if (json_array_size(calls)) json_object_set(m, "tool_calls", calls);
     json_decref(calls);
     json_array_append_new(history, m);
+    if (text_is_short()) { /* it may lack a part, and who goes on from it would not know */
+        json_decref(history);
+        return;
+    }
     responses_keep(a->x->server, a->x->key, a->id, json_incref(o), history);
 }
 
@@ -237,6 +241,7 @@ const dialect responses_dialect = {
     .pings = true,
     .always = true,
     .problem = openai_problem,
+    .no_memory = OPENAI_NO_MEMORY,
     .begin = begin,
     .piece = put_piece,
     .end_choice = end_choice,

@@ -28,6 +28,8 @@ bool text_was_short(void)
 
 bool text_is_short(void) { return short_of_memory; }
 
+void text_lost(void) { short_of_memory = true; }
+
 static bool reserve(text *t, size_t more)
 {
     if (t->failed || more > SIZE_MAX / 4 - t->n) t->failed = short_of_memory = true;

@@ -27,6 +27,7 @@ void text_watch(void);
 /* Whether a text or a JSON value found no memory on this thread since this was asked last. */
 bool text_was_short(void);
 bool text_is_short(void); /* the same, to be asked again */
+void text_lost(void);     /* something else that belongs into a text of this thread found none */
 /* Takes the first n bytes away. */
 void text_drop(text *t, size_t n);
 

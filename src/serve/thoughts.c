@@ -47,7 +47,7 @@ bool thoughts_prepare(answers *a, problem *p)
     const qn_tokenize_options o = {.no_bos = true};
     if (!a->q.budget) return true;
     if (!a->q.messages || a->q.gbnf || !qn_chat_template_thoughts(m->tmpl, &open, &close)) {
-        snprintf(a->x->warning, sizeof(a->x->warning), "the budget of thoughts");
+        exchange_ignores(a->x, "the budget of thoughts");
         a->q.budget = 0;
         return true;
     }

@@ -73,6 +73,18 @@ def test_by_name():
     assert status == 400 and reply["error"]["param"] == "model", reply
 
 
+def test_a_name_acts_by_its_own_scale():
+    """Whatever the others are set to meanwhile; and wherever a model is named."""
+    with Server(quern, MODEL, "--lora", FILES[1] + ":0.5") as s:
+        for _ in range(2):
+            assert s.good("/completion", {**BODY, "model": "shakespeare:b"})["content"].rstrip("\n") == want([(1, 0.5)])
+            assert s.post("/lora-adapters", []) == (200, {"success": True})
+        assert s.good("/completion", BODY)["content"].rstrip("\n") == want([])
+        assert s.good("/api/show", {"model": "shakespeare:b"})["details"] and s.good("/api/pull", {"model": "shakespeare:b"})
+        assert s.get("/slots?model=shakespeare:b") == (200, []) and s.get("/slots?model=other")[0] == 404
+        assert s.post("/models/unload", {"model": "shakespeare:b"}) == (200, {"success": True})
+
+
 def test_a_crowd_of_sets():
     said, threads = {}, []
     for k in range(20):

@@ -141,10 +141,16 @@ def test_extras():
     assert said[0] == said[2] != said[1], said
     for member, value, field in (("samplers", ["top_k", "top_k"], "samplers[1]"), ("samplers", ["nothing"], "samplers[0]"), ("samplers", 3, "samplers"),
                                  ("samplers", "kk", "samplers"), ("dry_sequence_breakers", [1], "dry_sequence_breakers[0]"), ("n_cmpl", 2, "n_cmpl"),
-                                 ("n_indent", 2, "n_indent"), ("t_max_predict_ms", 5, "t_max_predict_ms"), ("post_sampling_probs", True, "post_sampling_probs"),
-                                 ("response_fields", ["content"], "response_fields"), ("ignore_eos", "x", "ignore_eos"), ("n_discard", -1, "n_discard")):
+                                 ("post_sampling_probs", True, "post_sampling_probs"), ("dry_sequence_breakers", ["x"] * 65, "dry_sequence_breakers"),
+                                 ("ignore_eos", "x", "ignore_eos"), ("n_discard", -1, "n_discard")):
         status, reply = server.post("/completion", {**body, member: value})
         assert status == 400 and reply["error"]["param"] == field, (member, value, reply)
+    # What llama.cpp's editors send with every request: answered, and said what of it did nothing.
+    editor = {**body, "temperature": 0, "n_indent": 2, "t_max_predict_ms": 1500, "response_fields": ["content"], "samplers": ["top_k", "infill"]}
+    status, reply, headers = server.request("POST", "/completion", editor)
+    assert (status, reply["content"]) == (200, server.good("/completion", {**body, "temperature": 0})["content"])
+    assert headers["X-Quern-Ignored"] == "n_indent, t_max_predict_ms, response_fields, samplers[1]", dict(headers)
+    assert "X-Quern-Ignored" not in server.request("POST", "/completion", {**body, "n_indent": 0, "response_fields": []})[2]
     ids = server.good("/tokenize", {"content": "word " * 40})["tokens"][:100]
     with Server(quern, MODEL, "--batch-size", "8") as s:  # so the prompt takes many steps; what of them is told hangs on who is quicker
         for path, more in ("/completion", {"n_predict": 3}), ("/v1/completions", {"max_tokens": 3}):
