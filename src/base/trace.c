@@ -464,16 +464,24 @@ qn_status qn__trace_open_rings(const qn_trace_filter *f, uint32_t ring_bytes, qn
     return QN_OK;
 }
 
+static bool anybody_inside(void)
+{
+    bool any = false;
+    pthread_mutex_lock(&lock);
+    for (const thread *t = threads; t && !any; t = t->next)
+        any = atomic_load_explicit(&t->inside, memory_order_seq_cst) > 0;
+    pthread_mutex_unlock(&lock);
+    return any;
+}
+
+/* Whoever is inside may take the lock, for a graph that it records first, so it is not held between two looks; who
+ * ends meanwhile is in the list no more. Nobody comes in: neither by `generation` nor, under the lock, by join. */
 qn_status qn__trace_shut(qn_error *err)
 {
     if (atomic_load_explicit(&me.inside, memory_order_relaxed) > 0)
         return QN_FAIL(err, state, "a recording can't be stopped inside of a run");
     atomic_store_explicit(&qn__trace_generation, 0, memory_order_seq_cst);
-    pthread_mutex_lock(&lock);
-    for (thread *t = threads; t; t = t->next)
-        while (atomic_load_explicit(&t->inside, memory_order_seq_cst) > 0)
-            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-    pthread_mutex_unlock(&lock);
+    while (anybody_inside()) nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     return QN_OK;
 }
 

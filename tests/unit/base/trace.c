@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -161,6 +162,45 @@ static void threads_come_and_go(void **state)
     qn__trace_close_rings();
 }
 
+static _Atomic bool entered;
+
+/* As who records a graph for the first time while somebody stops. */
+static void *submits_late(void *arg)
+{
+    (void)arg;
+    qn_trace_ring *r = qn__trace_enter();
+    entered = true;
+    while (qn__trace_on()) sched_yield();
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* whoever shuts waits for us by now */
+    qn_str s = {0};
+    qn__put_varint(&s, 5);
+    qn__trace_submit(QN_TRACE_BLOB_plan, &s);
+    qn__trace_put(r, QN_TRACE_node, 1, 1, 2, 0);
+    qn__trace_leave();
+    return NULL;
+}
+
+/* The lock is free while whoever shuts waits, and what then is recorded is there. */
+static void who_is_inside_may_take_the_lock(void **state)
+{
+    (void)state;
+    pthread_t late;
+    alarm(60); /* where both wait for each other */
+    entered = false;
+    assert_int_equal(qn__trace_open_rings(&all, 4096, &err), QN_OK);
+    qn__trace_free_blobs(qn__trace_take_blobs());
+    assert_int_equal(pthread_create(&late, NULL, submits_late, NULL), 0);
+    while (!entered) sched_yield();
+    assert_int_equal(qn__trace_shut(&err), QN_OK);
+    qn_trace_blob *blobs = qn__trace_take_blobs();
+    assert_true(blobs && blobs->kind == QN_TRACE_BLOB_plan && blobs->bytes.len == 1 && !blobs->next);
+    assert_true(qn__trace_rings() && qn__trace_rings()->head == 1);
+    pthread_join(late, NULL);
+    alarm(0);
+    qn__trace_free_blobs(blobs);
+    qn__trace_close_rings();
+}
+
 static void lists(void **state)
 {
     (void)state;
@@ -232,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_ring_keeps_order_and_counts),
         cmocka_unit_test(a_ring_is_ready_and_wakes_its_writer),
         cmocka_unit_test(threads_come_and_go),
+        cmocka_unit_test(who_is_inside_may_take_the_lock),
         cmocka_unit_test(lists),
         cmocka_unit_test(maps),
         cmocka_unit_test(appending),
