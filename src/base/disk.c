@@ -66,10 +66,27 @@ static span read_by_faults(const qn_map *map, size_t from, size_t bytes)
     return end(s, done < bytes ? done : bytes);
 }
 
+static size_t common_factor(size_t a, size_t b)
+{
+    while (b) {
+        const size_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+size_t qn__disk_step(size_t n)
+{
+    size_t step = n / 3 * 2 + 1;
+    while (common_factor(step, n) != 1) step++; /* one piece twice would be read from memory */
+    return step;
+}
+
 /* As experts are read. */
 static span read_scattered(const qn_map *map, size_t from, size_t bytes)
 {
-    const size_t n = bytes / SCATTERED, step = n / 3 * 2 + 1; /* all over it */
+    const size_t n = bytes / SCATTERED, step = qn__disk_step(n);
     size_t done = 0, at = 0, pieces[AT_ONCE];
     const span s = begin();
     for (size_t k = 0; k + AT_ONCE <= n / 2 && done < MOST / 4 && goes_on(s); k += AT_ONCE) {

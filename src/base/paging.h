@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/base/paging.h -- how memory that is too small for a model's weights is shared out, as arithmetic alone: what the
- * engine does (engine/pager.h) and what a trace says that it would do (trace/keep.c) is one sum. All sizes in bytes. */
+ * engine does (engine/pager.h) and what a trace says that it would do (trace/paging.c) is one sum. All sizes in bytes. */
 #ifndef QN_BASE_PAGING_H
 #define QN_BASE_PAGING_H
 
@@ -73,5 +73,10 @@ void qn__paging_choice_count(qn_paging_experts *x, int64_t expert);
 void qn__paging_choice_end(qn_paging_experts *x, qn_paging_tell tell, void *ctx);
 /* When the choice has been computed: those that found no place go. */
 void qn__paging_settle(qn_paging_experts *x, qn_paging_tell tell, void *ctx);
+
+/* ---- measuring a disk ---- */
+
+/* From one of n pieces of a file to the next, here and there: all of them come before one comes again. */
+size_t qn__disk_step(size_t n);
 
 #endif

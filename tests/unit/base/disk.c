@@ -2,6 +2,7 @@
 /* Rates of a disk: those of a file that is large enough are there; how fast a disk is says nothing about right or
  * wrong. */
 #include "files.h"
+#include "base/paging.h"
 #include <quern/machine.h>
 
 static void rates(void **state)
@@ -26,8 +27,24 @@ static void rates(void **state)
     remove_tree(scratch);
 }
 
+/* What was read once is in memory, and would count as read again at once. */
+static void no_piece_twice(void **state)
+{
+    (void)state;
+    static bool seen[1100];
+    for (size_t n = 1; n <= 1100; n++) {
+        const size_t step = qn__disk_step(n);
+        memset(seen, 0, sizeof seen);
+        for (size_t i = 0, at = 0; i < n; i++, at = (at + step) % n) {
+            if (seen[at]) fail_msg("of %zu pieces number %zu comes again after %zu", n, at, i);
+            seen[at] = true;
+        }
+        assert_true(n < 16 || (step > n / 2 && step < n - 2)); /* not the next one */
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rates)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rates), cmocka_unit_test(no_piece_twice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
