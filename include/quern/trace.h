@@ -196,7 +196,7 @@ typedef struct qn_trace_step {
     int32_t n_choices, n_hashes, n_values;
     int64_t begin_ns, ns; /* from the trace's start; ns -1: its end is not in the file */
     /* Counted by the system for the whole process since the step before it ended (or the first began); -1: not
-     * measured, as for steps of less than a millisecond, which come too close. */
+     * measured, as for steps of less than two milliseconds, which come too close. */
     int64_t read_bytes, faults, preemptions;
 } qn_trace_step;
 

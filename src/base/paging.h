@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/base/paging.h -- how memory that is too small for a model's weights is shared out, as arithmetic alone: what the
- * engine does (engine/pager.h) and what a trace says that it would do (trace/paging.c) is one sum. All sizes in bytes. */
+ * engine does (engine/pager.h) and what a trace says that it would do (trace/paging.c) is one sum. All sizes in bytes.
+ */
 #ifndef QN_BASE_PAGING_H
 #define QN_BASE_PAGING_H
 

@@ -216,14 +216,14 @@ bool qn__trace_map_resident(const qn_trace_mapped *m, size_t offset, size_t unit
 
 /* ---- for the recorder ---- */
 qn_status qn__trace_open_rings(const qn_trace_filter *filter, uint32_t ring_bytes, qn_error *err);
-/* Off, and when nobody is inside: true. What is left in the rings stays there. */
+/* Off, once nobody is inside; refused to whoever is. What is left in the rings stays there. */
 qn_status qn__trace_shut(qn_error *err);
 /* The first; rings are added at the front only, and go by qn__trace_reap. */
 qn_trace_ring *qn__trace_rings(void);
 qn_trace_blob *qn__trace_take_blobs(void); /* oldest first; freed by qn__trace_free_blobs */
 void qn__trace_free_blobs(qn_trace_blob *blobs);
-/* Waits so long, or until a ring, or the kernel's samples of a thread, are half full, or qn__trace_wake was called
- * since the last wait. One waits at a time. */
+/* Waits so long, or until a quarter of a ring, or half of the kernel's samples of a thread, is full, or qn__trace_wake
+ * was called since the last wait. One waits at a time. */
 bool qn__trace_wait(int ms); /* whether qn__trace_wake was */
 void qn__trace_wake(void);
 /* read_bytes of /proc/self/io; -1: it doesn't say. While there are rings. */
