@@ -218,8 +218,8 @@ static qn_status take_survey(qn_pager *p, const qn_graph *g, survey *s, qn_error
     (void)each_use(p, g, count_use, s);
     s->tables = qn__arena_array(&p->arena, (size_t)s->n_tables + 1, sizeof(qn_gguf_tensor *));
     p->experts = qn__arena_array(&p->arena, (size_t)p->n_experts + 1, sizeof(*p->experts));
+    s->n_tables = p->n_experts = 0; /* while there are none, or no memory for them */
     if (!s->tables || !p->experts) return QN_FAIL(err, nomem, "out of memory for a plan of what stays in memory");
-    s->n_tables = p->n_experts = 0;
     (void)each_use(p, g, note_use, s);
     return QN_OK;
 }

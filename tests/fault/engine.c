@@ -147,6 +147,52 @@ static void less_memory(void **state)
     }
 }
 
+/* Of a plan that failed nothing is left that the next, or whoever asks what came of it, would look at. The experts of
+ * so many layers have an allocation of their own. */
+static void plans_that_fail(void **state)
+{
+    (void)state;
+    qn_engine *e = NULL;
+    qn_session *s = NULL;
+    qn_engine_memory memory = {0};
+    const qn_session_options so = {.n_ctx = 64, .n_batch = 8, .n_seq = 2};
+    qn_engine_options o = {.n_threads = 1};
+    static const char *const set[] = {"expert_count=8", "expert_used_count=2", "expert_feed_forward_length=96", NULL};
+    const char *path = tiny_path("p.gguf");
+    const qn_synth_options model = {.arch = "qwen3moe",
+                                    .n_layer = 64,
+                                    .n_embd = 64,
+                                    .n_head = 2,
+                                    .n_ff = 64,
+                                    .n_vocab = 300,
+                                    .n_ctx = 64,
+                                    .type = "F16",
+                                    .set = set};
+    MUST(qn_synth(path, &model, NULL, NULL, err));
+    o.memory = half_of(path) + (2 << 20); /* of this many layers a session takes more while it is made */
+    MUST(qn_engine_open(path, &o, &e, err));
+    MUST(qn_session_create(e, &so, &s, err));
+    MUST(qn_session_feed(s, 0, &(qn_token){5}, 1, err)); /* the graph is there: what follows is the plan alone */
+    long n_failed = 0;
+    bool through = false;
+    for (long at = 0; !through; at++) {
+        qn_error why = {0};
+        MUST(qn_session_seq_remove(s, 0, 0, -1, err));
+        qn__pager_changed(e->pager);
+        hook_arm(at, false);
+        const qn_status status = qn_session_feed(s, 0, &(qn_token){5}, 1, &why);
+        through = hook.n <= at;
+        hook_arm(-1, false);
+        qn_engine_get_memory(e, &memory);
+        assert_true(status == QN_OK || (status == QN_STATUS_nomem && why.text[0]));
+        n_failed += status != QN_OK;
+        assert_in_range(at, 0, 1000);
+    }
+    assert_true(n_failed >= 2 && memory.expert_misses > 0);
+    qn_session_destroy(s);
+    qn_engine_close(e);
+}
+
 static void two_backends(void **state)
 {
     (void)state;
@@ -203,7 +249,8 @@ static void real_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_tokenizer), cmocka_unit_test(every_kind),
-                                       cmocka_unit_test(less_memory),     cmocka_unit_test(two_backends),
-                                       cmocka_unit_test(adapters),        cmocka_unit_test(real_model)};
+                                       cmocka_unit_test(less_memory),     cmocka_unit_test(plans_that_fail),
+                                       cmocka_unit_test(two_backends),    cmocka_unit_test(adapters),
+                                       cmocka_unit_test(real_model)};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }
