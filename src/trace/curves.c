@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS = 512, ACCESSES = 1 << 15, PAGE = 4096 };
+/* BLOCKS of all that is touched; for the kernel's pages each is cut into FINER at most. */
+enum { BLOCKS = 512, FINER = 8, ACCESSES = 1 << 15, PAGE = 4096 };
 
 const char *qn_trace_policy_name(int policy)
 {
@@ -51,7 +52,7 @@ static bool use(void *ctx, const qn_trace_touch *touch)
 {
     playing *p = ctx;
     const uint64_t first = touch->offset / p->block, last = (touch->offset + touch->bytes - 1) / p->block;
-    if (last - first > 4 * BLOCKS) return true; /* more than all files together have: hostile */
+    if (last - first > FINER * BLOCKS) return true; /* more than all files together have: hostile */
     const double share = touch->touched / (double)touch->bytes;
     for (uint64_t b = first; b <= last; b++) {
         const uint64_t lo = b * p->block > touch->offset ? b * p->block : touch->offset;
@@ -295,7 +296,7 @@ bool qn__trace_play_kernel(qn_trace *t, uint64_t block, uint64_t room, double *b
 {
     qn_trace_curves steps = {0};
     if (!qn__trace_find_spans(t)) return false;
-    const uint64_t least = block_size(t) / 8 + PAGE;
+    const uint64_t least = block_size(t) / FINER + PAGE;
     playing p = {.block = block > least ? block : least};
     bool ok = gather(t, QN_TRACE_PHASE_decode, &p, &steps);
     const size_t n = (size_t)p.n_blocks + 1;
