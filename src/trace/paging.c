@@ -17,13 +17,24 @@ typedef struct matrix {
     int32_t layer;
 } matrix;
 
+/* Looked up by rows; `rows`: bytes of QN_PAGING_ROWS of them. */
+typedef struct table {
+    qn_trace_stretch at;
+    uint64_t rows;
+} table;
+
+typedef struct file_size {
+    int32_t id;
+    uint64_t bytes;
+} file_size;
+
 typedef struct survey {
     const qn_trace *t;
     qn_paging need;
     uint64_t weights;                      /* bytes, as they are stored */
     QN_TRACE_LIST(qn_trace_stretch) whole; /* that a step uses, in whole blocks once their size is known */
-    QN_TRACE_LIST(qn_trace_stretch) tables;
-    QN_TRACE_LIST(uint64_t) rows; /* [tables.n] bytes of QN_PAGING_ROWS of them */
+    QN_TRACE_LIST(table) tables;
+    QN_TRACE_LIST(file_size) files; /* by number */
     QN_TRACE_LIST(matrix) matrices;
     bool failed, unknown; /* no memory; ids of experts are not in the trace */
     /* while steps are played */
@@ -77,14 +88,11 @@ static bool note_table(survey *s, const qn_trace_touch *x)
 {
     const qn_trace_node *w = x->weight;
     if (w->offset > UINT64_MAX - w->bytes) return true;
-    for (size_t i = 0; i < s->tables.n; i++)
-        if (s->tables.at[i].file == x->file && s->tables.at[i].begin == w->offset) return true;
-    qn_trace_stretch *table = QN_TRACE_MORE(&s->tables);
-    uint64_t *rows = table ? QN_TRACE_MORE(&s->rows) : NULL;
-    s->failed = !rows;
-    if (!rows) return false;
-    *table = (qn_trace_stretch){x->file, w->offset, w->offset + w->bytes};
-    *rows = qn__paging_rows(w->bytes, w->rank > 0 ? (uint64_t)w->shape[0] : 0);
+    table *new = QN_TRACE_MORE(&s->tables);
+    s->failed = !new;
+    if (!new) return false;
+    new->at = (qn_trace_stretch){x->file, w->offset, w->offset + w->bytes};
+    new->rows = qn__paging_rows(w->bytes, w->rank > 0 ? (uint64_t)w->shape[0] : 0);
     return true;
 }
 
@@ -115,19 +123,59 @@ static int by_place(const void *a, const void *b)
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
+static int by_table(const void *a, const void *b)
+{
+    const table *x = a, *y = b;
+    const int order = by_place(&x->at, &y->at);
+    return order ? order : (x->at.end < y->at.end) - (x->at.end > y->at.end);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const file_size *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Each table once. A trace may have as many nodes as it likes: nothing here looks through a list for each of them. */
+static void merge_tables(survey *s)
+{
+    size_t kept = 0;
+    table *const at = s->tables.at;
+    if (s->tables.n) qsort(at, s->tables.n, sizeof *at, by_table);
+    for (size_t i = 0; i < s->tables.n; i++)
+        if (kept == 0 || by_place(&at[kept - 1].at, &at[i].at) != 0) at[kept++] = at[i];
+    s->tables.n = kept;
+}
+
+static bool note_files(survey *s)
+{
+    for (size_t i = 0; i < s->t->files.n; i++) {
+        file_size *f = QN_TRACE_MORE(&s->files);
+        s->failed = !f;
+        if (!f) return false;
+        *f = (file_size){s->t->files.at[i].id, s->t->files.at[i].bytes};
+    }
+    if (s->files.n) qsort(s->files.at, s->files.n, sizeof s->files.at[0], by_number);
+    return true;
+}
+
+static const file_size *find_file(const survey *s, int32_t id)
+{
+    const file_size key = {.id = id};
+    return s->files.n ? bsearch(&key, s->files.at, s->files.n, sizeof key, by_number) : NULL;
+}
+
 /* Sorted and apart, widened to whole blocks; their bytes. */
 static uint64_t merge(survey *s, uint64_t block)
 {
     uint64_t sum = 0;
     size_t kept = 0;
     qn_trace_stretch *const at = s->whole.at;
-    for (size_t i = 0; i < s->whole.n; i++) {
+    for (size_t i = 0; i < s->whole.n && block > 1; i++) {
+        const file_size *f = find_file(s, at[i].file);
         at[i].begin -= at[i].begin % block;
         if (at[i].end % block && at[i].end <= UINT64_MAX - block) at[i].end += block - at[i].end % block;
-        for (size_t k = 0; k < s->t->files.n && block > 1; k++) /* the last of a file is shorter */
-            if (s->t->files.at[k].id == at[i].file && at[i].end > s->t->files.at[k].bytes &&
-                s->t->files.at[k].bytes > at[i].begin)
-                at[i].end = s->t->files.at[k].bytes;
+        if (f && at[i].end > f->bytes && f->bytes > at[i].begin) at[i].end = f->bytes; /* the last is shorter */
     }
     if (s->whole.n) qsort(at, s->whole.n, sizeof *at, by_place);
     for (size_t i = 0; i < s->whole.n; i++) {
@@ -142,23 +190,32 @@ static uint64_t merge(survey *s, uint64_t block)
     return sum;
 }
 
+/* As bsearch asks: 0 where the first, of one byte, lies in the second. */
+static int by_being_in(const void *a, const void *b)
+{
+    const qn_trace_stretch *x = a, *y = b;
+    if (x->file != y->file) return x->file < y->file ? -1 : 1;
+    return x->begin < y->begin ? -1 : x->begin >= y->end;
+}
+
+/* Once they are merged. */
 static bool is_whole(const survey *s, int32_t file, uint64_t offset)
 {
-    for (size_t i = 0; i < s->whole.n; i++)
-        if (s->whole.at[i].file == file && s->whole.at[i].begin <= offset && s->whole.at[i].end > offset) return true;
-    return false;
+    const qn_trace_stretch key = {file, offset, offset};
+    return s->whole.n && bsearch(&key, s->whole.at, s->whole.n, sizeof key, by_being_in);
 }
 
 static void take_survey(survey *s, const qn_trace_step *step)
 {
     qn_trace_touches(step, note, s);
-    if (s->failed) return;
+    if (s->failed || !note_files(s)) return;
     s->weights += merge(s, 1);
+    merge_tables(s);
     for (size_t i = 0; i < s->tables.n; i++) {
-        const qn_trace_stretch *table = &s->tables.at[i];
-        const bool alone = !is_whole(s, table->file, table->begin + (table->end - table->begin) / 2);
-        s->need.tables += alone ? table->end - table->begin : 0;
-        s->need.rows += alone ? s->rows.at[i] : 0;
+        const qn_trace_stretch *x = &s->tables.at[i].at;
+        const bool alone = !is_whole(s, x->file, x->begin + (x->end - x->begin) / 2);
+        s->need.tables += alone ? x->end - x->begin : 0;
+        s->need.rows += alone ? s->tables.at[i].rows : 0;
     }
     s->weights += s->need.tables;
     s->need.block = qn__paging_block(s->weights);
@@ -274,7 +331,7 @@ static void survey_deinit(survey *s)
     }
     qn__free(s->whole.at);
     qn__free(s->tables.at);
-    qn__free(s->rows.at);
+    qn__free(s->files.at);
     qn__free(s->matrices.at);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/unit/trace/paging.c -- what less memory would cost, of traces that are put together by hand: one tensor that is
- * most of the file. */
+ * most of the file; as many tables as a hostile trace may have. */
 #include "base/paging.h"
 #include "trace/read.h"
 #include <setjmp.h>
@@ -94,8 +94,47 @@ static void one_large_tensor(void **state)
     rig_deinit(&r);
 }
 
+/* A hostile trace has as many tables as it likes, and stretches that are apart. */
+static void many_tables(void **state)
+{
+    (void)state;
+    enum { N = 400000, BYTES = 1000 };
+    rig r;
+    qn_trace_paging p;
+    rig_init(&r, N, (uint64_t)2 * N * BYTES);
+    for (int32_t i = 0; i < N; i++) put(&r, i, (uint64_t)(2 * (i * INT64_C(7919) % N)) * BYTES, BYTES, i % 2);
+    const clock_t start = clock();
+    assert_int_equal(qn_trace_get_paging(&r.t, 0, 1 << 20, &p, &err), QN_OK);
+    const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    if (seconds > 10) fail_msg("%.1f s for %d tables", seconds, N / 2);
+    rig_deinit(&r);
+}
+
+/* A table counts once, and not where all of it is used as well. */
+static void each_table_once(void **state)
+{
+    (void)state;
+    enum { N = 10, BYTES = 1 << 16 };
+    static const struct {
+        int32_t node, like;
+        bool table;
+        int n_weights;
+    } cases[] = {{0, 0, true, N}, {1, 0, true, N - 1}, {9, 3, true, N - 1}, {9, 3, false, N - 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rig r;
+        qn_trace_paging p;
+        rig_init(&r, N, (uint64_t)N * BYTES);
+        for (int32_t k = 0; k < N; k++) put(&r, k, (uint64_t)k * BYTES, BYTES, true);
+        put(&r, cases[i].node, (uint64_t)cases[i].like * BYTES, BYTES, cases[i].table);
+        assert_int_equal(qn_trace_get_paging(&r.t, 0, 0, &p, &err), QN_OK);
+        assert_int_equal(p.least_bytes, qn__paging_least((uint64_t)cases[i].n_weights * BYTES, QN_PAGING_RESERVE));
+        rig_deinit(&r);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_large_tensor)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_large_tensor), cmocka_unit_test(many_tables),
+                                       cmocka_unit_test(each_table_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
