@@ -387,7 +387,7 @@ QN_API double qn_trace_curve_at(const qn_trace_curves *curves, qn_trace_policy p
 typedef struct qn_trace_paging {
     int64_t n_tokens; /* that are counted; 0: too few steps of decoding read weights from a file, and the rest is 0 */
     uint64_t taken_bytes;   /* allocated by the library: caches, activations, vocabulary, graphs */
-    uint64_t reserve_bytes; /* stacks, page tables and the like: what QN_MEMORY_AUTO leaves them */
+    uint64_t reserve_bytes; /* program, stacks, page tables: what qn_engine_options.memory leaves them */
     uint64_t budget_bytes;  /* what both leave for weights */
     double kernel_bytes;    /* read by page faults, each with read_ahead bytes around it */
     bool fits;              /* qn_engine_options.memory has nothing to do */
@@ -395,8 +395,8 @@ typedef struct qn_trace_paging {
     double ahead_bytes;  /* read ahead of their use */
     double expert_bytes; /* of experts that were chosen and not there; -1: the trace lacks which were chosen */
     double expert_waits; /* layers that had to wait for some; -1 */
-    /* Where nearly all fits, a few MB decide whether all is read for each token or nothing: kernel_bytes is with the
-     * reserve taken, this is where nothing else of the process has pages in that memory. */
+    /* Where nearly all fits, a few MB decide whether all is read for each token or nothing: kernel_bytes is with half
+     * of the reserve taken, this is where nothing else of the process has pages in that memory. */
     double kernel_least_bytes;
     uint64_t least_bytes; /* with less, qn_engine_options.memory refuses sessions like these */
 } qn_trace_paging;

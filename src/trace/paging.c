@@ -340,7 +340,7 @@ qn_status qn_trace_get_paging(qn_trace *t, uint64_t memory, uint64_t read_ahead,
     survey s = {.t = t};
     const qn_trace_step *last = NULL;
     int64_t n_steps = 0, n_tokens = 0;
-    *out = (qn_trace_paging){.taken_bytes = taken_in(t), .reserve_bytes = QN_PAGING_LATER};
+    *out = (qn_trace_paging){.taken_bytes = taken_in(t), .reserve_bytes = QN_PAGING_RESERVE};
     const uint64_t taken = out->taken_bytes + out->reserve_bytes;
     out->budget_bytes = s.need.budget = memory > taken ? memory - taken : 0;
     for (size_t i = 0; i < t->steps.n; i++) {
@@ -352,8 +352,10 @@ qn_status qn_trace_get_paging(qn_trace *t, uint64_t memory, uint64_t read_ahead,
     bool ok = !s.failed;
     if (ok && n_steps > 1 && s.weights > 0) {
         work_out(&s, n_steps, out);
-        const uint64_t most = memory > out->taken_bytes ? memory - out->taken_bytes : 0;
-        ok = qn__trace_play_kernel(t, read_ahead, out->budget_bytes, &out->kernel_bytes, &n_tokens) &&
+        const uint64_t most = memory > out->taken_bytes ? memory - out->taken_bytes : 0,
+                       room =
+                           most > QN_PAGING_LATER ? most - QN_PAGING_LATER : 0; /* it drops the program's pages, too */
+        ok = qn__trace_play_kernel(t, read_ahead, room, &out->kernel_bytes, &n_tokens) &&
              qn__trace_play_kernel(t, read_ahead, most, &out->kernel_least_bytes, &n_tokens);
     }
     if (ok) out->least_bytes = out->taken_bytes + qn__paging_least(s.weights, QN_PAGING_RESERVE);

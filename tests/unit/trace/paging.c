@@ -132,9 +132,26 @@ static void each_table_once(void **state)
     }
 }
 
+/* Of a size that is given, --memory leaves the program more than the kernel has to. */
+static void reserves(void **state)
+{
+    (void)state;
+    enum { MIB = 1 << 20, N = 40 };
+    rig r;
+    qn_trace_paging p;
+    rig_init(&r, N, (uint64_t)N * MIB);
+    for (int32_t i = 0; i < N; i++) put(&r, i, (uint64_t)i * MIB, MIB, false);
+    assert_int_equal(qn_trace_get_paging(&r.t, QN_PAGING_RESERVE + N * MIB - MIB, 0, &p, &err), QN_OK);
+    assert_true(p.reserve_bytes == QN_PAGING_RESERVE && p.budget_bytes == (N - 1) * MIB);
+    assert_true(!p.fits && p.ahead_bytes > 0 && p.kernel_bytes == 0);
+    assert_int_equal(qn_trace_get_paging(&r.t, QN_PAGING_LATER + N * MIB / 2, 0, &p, &err), QN_OK);
+    assert_true(p.kernel_bytes > 0.9 * N * MIB);
+    rig_deinit(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_large_tensor), cmocka_unit_test(many_tables),
-                                       cmocka_unit_test(each_table_once)};
+                                       cmocka_unit_test(each_table_once), cmocka_unit_test(reserves)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
