@@ -493,6 +493,16 @@ qn_trace_ring *qn__trace_rings(void)
     return first;
 }
 
+uint64_t qn__trace_held(void)
+{
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&lock);
+    for (const qn_trace_ring *r = rings; r; r = r->next) bytes += sizeof(*r) + (r->mask + 1) * sizeof(r->slots[0]);
+    for (const qn_trace_blob *b = blobs; b; b = b->next) bytes += sizeof(*b) + b->bytes.cap;
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
+
 qn_trace_blob *qn__trace_take_blobs(void)
 {
     pthread_mutex_lock(&lock);

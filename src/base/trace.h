@@ -220,6 +220,7 @@ qn_status qn__trace_open_rings(const qn_trace_filter *filter, uint32_t ring_byte
 qn_status qn__trace_shut(qn_error *err);
 /* The first; rings are added at the front only, and go by qn__trace_reap. */
 qn_trace_ring *qn__trace_rings(void);
+uint64_t qn__trace_held(void);             /* bytes of rings, and of blobs that nobody has taken */
 qn_trace_blob *qn__trace_take_blobs(void); /* oldest first; freed by qn__trace_free_blobs */
 void qn__trace_free_blobs(qn_trace_blob *blobs);
 /* Waits so long, or until a quarter of a ring, or half of the kernel's samples of a thread, is full, or qn__trace_wake

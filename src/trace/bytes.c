@@ -66,6 +66,13 @@ void qn__trace_bytes_deinit(qn_trace_bytes *b)
     qn__free(b->files);
 }
 
+uint64_t qn__trace_bytes_held(const qn_trace_bytes *b)
+{
+    uint64_t bytes = b->samples.cap + b->residency.cap + b->incomplete.cap + b->cap_files * sizeof(*b->files);
+    for (size_t i = 0; i < b->n_files; i++) bytes += (b->files[i].n_units + 1) * sizeof(*b->files[i].pages);
+    return bytes;
+}
+
 bool qn__trace_bytes_full(const qn_trace_bytes *b) { return b->samples.len > FULL || b->residency.len > FULL; }
 
 void qn__trace_bytes_clear(qn_trace_bytes *b)

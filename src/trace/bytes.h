@@ -32,7 +32,8 @@ void qn__trace_bytes_sample(qn_trace_bytes *b, qn_trace_ring *r);
 /* What is in memory, where it has changed: at most 1 % of this thread's time, but the first look at a file, and the
  * last of all. `active`: something was recorded since. */
 void qn__trace_bytes_look(qn_trace_bytes *b, bool active, bool last);
-bool qn__trace_bytes_full(const qn_trace_bytes *b); /* the rows should be written now */
+bool qn__trace_bytes_full(const qn_trace_bytes *b);     /* the rows should be written now */
+uint64_t qn__trace_bytes_held(const qn_trace_bytes *b); /* bytes that it has allocated */
 void qn__trace_bytes_clear(qn_trace_bytes *b);
 
 #endif

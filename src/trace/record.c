@@ -39,8 +39,8 @@ typedef struct recorder {
     uint64_t events, dropped;
     int64_t flushed_ns; /* the last clock reading written */
     bool over;          /* the sink takes no more */
-    uint64_t own,
-        live; /* bytes allocated by the recording itself, without rings; by all else, the most that was seen */
+    uint64_t own;       /* bytes allocated for it when it began, without what held() counts */
+    uint64_t live;      /* by all else, the most that was seen */
 } recorder;
 
 static qn_mutex lock;
@@ -181,13 +181,22 @@ static int64_t resident_bytes(void)
 
 static int64_t ns_of(const struct timeval *t) { return (int64_t)t->tv_sec * 1000000000 + (int64_t)t->tv_usec * 1000; }
 
-/* What the library has allocated, but for the recording. */
+/* Bytes of what grows while it is recorded. */
+static uint64_t held(const recorder *r)
+{
+    const qn_trace_encoder *e = &r->encoder;
+    const qn_str *const strings[] = {&r->block,  &r->usage,  &r->sink.always, &e->choices, &e->gates,   &e->hashes,
+                                     &e->counts, &e->values, &e->steps,       &e->marks,   &e->scratch, &e->raw};
+    uint64_t bytes = qn__trace_bytes_held(&r->bytes);
+    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) bytes += strings[i]->cap;
+    return bytes;
+}
+
+/* What the library has allocated, but for the recording. Read first: a ring that is made meanwhile is then the
+ * recording's, and not taken for somebody's. */
 static void note_live(recorder *r)
 {
-    uint64_t own = r->own;
-    for (const qn_trace_ring *ring = qn__trace_rings(); ring; ring = ring->next)
-        own += sizeof(*ring) + (ring->mask + 1) * sizeof(ring->slots[0]);
-    const uint64_t live = QN_GAUGE_READ(live_bytes);
+    const uint64_t live = QN_GAUGE_READ(live_bytes), own = r->own + held(r) + qn__trace_held();
     if (live > own && live - own > r->live) r->live = live - own;
 }
 
@@ -471,7 +480,8 @@ static qn_status start(const char *path, const qn_trace_options *o, qn_error *er
         atomic_store_explicit(&dump_wanted, false, memory_order_relaxed);
         emit_notes(r, o);
         emit_clock(r);
-        r->own = QN_GAUGE_READ(live_bytes) > before ? QN_GAUGE_READ(live_bytes) - before : 0;
+        const uint64_t grown = before + held(r), live = QN_GAUGE_READ(live_bytes);
+        r->own = live > grown ? live - grown : 0;
         status = qn__trace_open_rings(&filter, o->ring_bytes, err);
     }
     if (status == QN_OK) note_usage(r, true);
