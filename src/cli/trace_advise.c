@@ -141,7 +141,7 @@ static void sum_steps(advising *a)
 }
 
 /* Of the cache its type; what was seen of the files in memory at once. */
-static void sum_memory(advising *a)
+static qn_status sum_memory(advising *a, qn_error *err)
 {
     const qn_trace_info *info = &a->s.info;
     for (int i = 0; i < info->n_plans; i++) {
@@ -156,9 +156,10 @@ static void sum_memory(advising *a)
     a->all_cores = note && a->s.n_members >= atoi(note);
     const qn_trace_extent *x;
     int64_t n;
-    qn_error err;
-    if (qn_trace_get_extents(a->t, &x, &n, &err) != QN_OK) return;
+    const qn_status status = qn_trace_get_extents(a->t, &x, &n, err);
+    if (status != QN_OK) return status;
     for (int64_t i = 0; i < n; i++) a->seen += x[i].resident > 0 ? (double)x[i].resident : 0;
+    return QN_OK;
 }
 
 /* ---- actions ---- */
@@ -168,46 +169,47 @@ static double read_at(const advising *a, qn_trace_policy policy, double memory)
     return a->curves.n_tokens > 0 ? qn_trace_curve_at(&a->curves, policy, memory) / (double)a->curves.n_tokens : 0;
 }
 
-static qn_status cost_at(const advising *a, double memory, trace_memory *out)
+static qn_status cost_at(const advising *a, double memory, trace_memory *out, qn_error *err)
 {
     return trace_memory_cost(a->t, &a->disk, memory < 9e18 ? (uint64_t)memory : UINT64_MAX, a->d.compute_ns,
-                             a->all_cores, out, NULL);
+                             a->all_cores, out, err);
 }
 
-static void advise_memory(advising *a)
+static qn_status advise_memory(advising *a, qn_error *err)
 {
     const bool reads = a->d.read > 0.01 * a->d.touched, asked = a->asked > 0;
     trace_memory *m = &a->memory;
-    if (cost_at(a, (double)a->asked, m) != QN_OK) return;
+    qn_status status = cost_at(a, (double)a->asked, m, err);
+    if (status != QN_OK) return status;
     const double others = (double)(m->paging.taken_bytes + m->paging.reserve_bytes);
     if (a->curves.n_steps == 0 || m->paging.n_tokens == 0) {
         miss(a, "--memory: it takes two steps of decoding at least that read weights from a file");
-        return;
+        return QN_OK;
     }
     if (a->d.compute_ns < 0) {
         miss(a, "--memory: how long a token takes without paging: faults were not sampled, and steps read from disk");
-        return;
+        return QN_OK;
     }
     if (a->disk.fault == 0) {
         miss(a,
              "--memory: how fast the disk is: no step waited for it. --disk measure measures it, --disk X says it in "
              "GB/s");
-        return;
+        return QN_OK;
     }
-    if (!asked && !reads) return; /* all of it is in memory */
+    if (!asked && !reads) return QN_OK; /* all of it is in memory */
     if (!asked && a->seen <= 0) {
         miss(a, "--memory: how much memory there is: nobody says what of the file was in it. --memory SIZE says it");
-        return;
+        return QN_OK;
     }
-    if (!asked && cost_at(a, a->seen + others, m) != QN_OK) return;
+    if (!asked && (status = cost_at(a, a->seen + others, m, err)) != QN_OK) return status;
     if (m->paging.expert_bytes < 0) {
         miss(a, "--memory: which experts were chosen is not in the trace");
-        return;
+        return QN_OK;
     }
     if (m->memory < m->paging.least_bytes) {
         miss(a, "--memory: %.1f MB are too few: caches, activations, the program and reading weights take %.1f MB",
              (double)m->memory * 1e-6, (double)m->paging.least_bytes * 1e-6);
-        return;
+        return QN_OK;
     }
     advice *x = more(a);
     snprintf(x->option, sizeof x->option, "--memory %.0fM", floor((double)m->memory / (1 << 20)));
@@ -225,6 +227,7 @@ static void advise_memory(advising *a)
                       m->paging.expert_bytes * 1e-6, a->disk.scattered);
     snprintf(x->how + n, sizeof x->how - (size_t)n, "; without it %.1f MB by page faults%s",
              (asked ? m->paging.kernel_bytes : a->d.read) * 1e-6, asked ? ", one after the other" : "");
+    return QN_OK;
 }
 
 /* Work of nodes that threads share is divided anew; what one thread does alone stays, and so does waiting. What memory
@@ -323,13 +326,15 @@ static void print_command(const advising *a, const char *option)
     if (command) printf("   quern %s %s --trace after.qtr\n", trace_safe(safe, sizeof safe, command), option);
 }
 
-static void print_curves(const advising *a)
+/* Without memory for all of it: as far as it is. */
+static qn_status print_curves(const advising *a, qn_error *err)
 {
     const qn_trace_curves *c = &a->curves;
     const double others = (double)(a->memory.paging.taken_bytes + a->memory.paging.reserve_bytes);
     const bool rates = a->disk.fault > 0 && a->d.compute_ns > 0;
+    qn_status status = QN_OK;
     trace_memory m;
-    if (c->n_steps == 0) return;
+    if (c->n_steps == 0) return QN_OK;
     printf("\nWith less memory for weights, a token reads from disk (%lld steps of decoding, blocks of %.0f KiB):\n",
            (long long)c->n_steps, (double)c->block_bytes / 1024);
     printf("%10s", "MB");
@@ -337,18 +342,19 @@ static void print_curves(const advising *a)
     if (rates) printf(" %14s %14s", "tokens/s alone", "with --memory");
     printf("\n");
     static const int points[] = {32, 30, 29, 24, 16, 10, 0};
-    for (int i = 0; i < CLI_N(points); i++) {
+    for (int i = 0; i < CLI_N(points) && status == QN_OK; i++) {
         const double memory = (double)c->memory[points[i]];
         printf("%10.1f", memory * 1e-6);
         for (int p = 0; p < QN_TRACE_POLICY_COUNT; p++)
             printf(" %10.2f   ", read_at(a, (qn_trace_policy)p, memory) * 1e-6);
-        if (rates && cost_at(a, memory + others, &m) == QN_OK && m.kept_ns > 0)
-            printf(" %14.2f %14.2f", 1e9 / m.alone_ns, 1e9 / m.kept_ns);
+        if (rates) status = cost_at(a, memory + others, &m, err);
+        if (rates && status == QN_OK && m.kept_ns > 0) printf(" %14.2f %14.2f", 1e9 / m.alone_ns, 1e9 / m.kept_ns);
         printf("\n");
     }
+    return status;
 }
 
-static void print_text(const advising *a)
+static qn_status print_text(const advising *a, qn_error *err)
 {
     const decoding *d = &a->d;
     printf("A token takes %.3f ms: %.2f tokens/s (%lld steps of decoding, %d threads)\n", d->ns * 1e-6, 1e9 / d->ns,
@@ -375,8 +381,9 @@ static void print_text(const advising *a)
         print_command(a, x->option);
         printf("   %s\n", x->how);
     }
-    print_curves(a);
+    const qn_status status = print_curves(a, err);
     for (int i = 0; i < a->n_missing; i++) printf("%snot measured: %s\n", i == 0 ? "\n" : "", a->missing[i]);
+    return status;
 }
 
 /* ---- JSON ---- */
@@ -464,16 +471,15 @@ static int work_out(advising *a, const trace_options *o)
         return cli_fail_error(&err);
     sum_steps(a);
     if (a->d.n == 0) return cli_fail("the trace has no whole step of decoding: there is nothing to advise on");
-    sum_memory(a);
-    advise_memory(a);
+    if (sum_memory(a, &err) != QN_OK || advise_memory(a, &err) != QN_OK) return cli_fail_error(&err);
     advise_threads(a);
     advise_cache(a);
     advise_order(a);
     keep_gains(a);
     if (o->json)
         print_json(a);
-    else
-        print_text(a);
+    else if (print_text(a, &err) != QN_OK)
+        return cli_fail_error(&err);
     return cli_finish_output();
 }
 
