@@ -17,7 +17,7 @@ const lens = {
     const n = d.tokens.length, list = (x, size) => Array.isArray(x) && x.length === size;
     const layer = l => Number.isInteger(l.layer) && ['entropy', 'rank', 'p', 'rms', 'max', 'channel', 'top'].every(f => list(l[f], n)) && l.top.every(Array.isArray);
     const heads = l => Number.isInteger(l.layer) && Array.isArray(l.heads) && l.heads.every(h => list(h, n * n));
-    if (n === 0 || !list(d.next, n) || !d.layers.length || !d.layers.every(layer)) return null;
+    if (n === 0 || !list(d.next, n) || !d.words || typeof d.words !== 'object' || !d.layers.length || !d.layers.every(layer)) return null;
     if (d.attention && !d.attention.every(heads)) return null;
     return d;
   },
@@ -39,12 +39,14 @@ const lens = {
     else box.append(missing('whom heads look at.', 'quern lens --attention --json.'));
     this.rows = new Table(box, () => this.table());
   },
+  /* Entropy; of a long prompt there are more values than a call takes. */
+  highest: layers => layers.reduce((a, l) => l.entropy.reduce((b, x) => Math.max(b, x ?? 0), a), 1e-9),
   paint(g, w, h, chart) {
     const d = this.data(), n = d.tokens.length, left = 74, least = 62, fits = Math.max(1, Math.floor((w - left - 4) / least)), shown = Math.min(n, fits);
     this.slider.hidden = shown === n;
     this.slide.max = String(n - shown);
     const from = Math.min(this.first, n - shown), width = Math.min(130, (w - left - 4) / shown), by = this.by();
-    const most = Math.max(1e-9, ...d.layers.flatMap(l => l.entropy));
+    const most = this.highest(d.layers);
     for (let k = 0; k < shown; k++) {
       g.fillStyle = colour.css('text');
       g.fillText(fit(g, this.text(d.tokens[from + k]), width - 6) || '·', left + k * width + 3, 9);

@@ -79,7 +79,7 @@ const memoryView = {
     };
     g.fillStyle = colour.css('faint');
     if (u && u.resident_bytes.some(x => x > 0)) {
-      const values = Array.from(u.resident_bytes, x => Math.max(0, x)), most = Math.max(...values);
+      const values = Array.from(u.resident_bytes, x => Math.max(0, x)), most = values.reduce((a, b) => Math.max(a, b), 0);
       line(values, u.at, most, colour.of(0));
       g.fillStyle = colour.of(0);
       g.textAlign = 'right';

@@ -111,6 +111,8 @@ def values(b):
         assert float(r["p"]) == layer["p"][t] and float(r["entropy"]) == layer["entropy"][t] and float(r["p of it"]) == layer["top"][t][1], r
         likeliest = said["words"][str(layer["top"][t][0])]
         assert r["likeliest"].lstrip("'") == likeliest.lstrip("'") or any(ord(c) < 32 for c in likeliest), r
+    assert b.js("lens.checked(lens.data()) !== null && lens.checked({...lens.data(), words: undefined}) === null")
+    assert b.js("lens.highest([{entropy: [1, null]}, {entropy: new Array(300000).fill(2)}])") == 2
     drawn = b.js("Chart.all.filter(c => c.canvas.closest('#values')).map(c => [c.canvas.dataset.name, c.hits.length])")
     assert {name for name, hits in drawn if hits > 5} == {"values", "lens", "attention"}, drawn
     assert b.js("valuesView.role") == b.js("valuesView.pick.value") == "ffn_res"
