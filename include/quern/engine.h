@@ -60,8 +60,9 @@ typedef struct qn_engine_options {
      * that the kernel need not choose what goes. Logits are the same to the bit, and nothing is different while all
      * fits. Only for weights that are used where the file is mapped, on the CPU; policies that read all of the file
      * need room for all of it. Engines of a process share it: each gets as much as the others for its weights, and what
-     * they need less than that; it is divided anew when one is opened or closed. The weights of engines without this
-     * count as taken. */
+     * they need less than that; it is divided anew when one is opened or closed. When one is opened, others drop what
+     * they have beyond their parts: at once where they don't compute, else when they have. The weights of engines
+     * without this count as taken. */
     uint64_t memory;
     qn_progress_fn progress; /* bytes while a policy reads the file; false cancels */
     void *progress_ctx;

@@ -75,6 +75,7 @@ typedef struct qn_turns {
 void qn__turns_init(qn_turns *turns);
 void qn__turns_deinit(qn_turns *turns);
 void qn__turns_take(qn_turns *turns, qn_turn_taker *taker); /* one thread a taker */
+bool qn__turns_try(qn_turns *turns, qn_turn_taker *taker);  /* only when nobody has it */
 void qn__turns_give(qn_turns *turns, qn_turn_taker *taker);
 void qn__turns_forget(qn_turns *turns, const qn_turn_taker *taker); /* before a taker goes */
 /* Somebody else waits, or had it in the last second. */

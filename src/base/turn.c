@@ -49,6 +49,16 @@ void qn__turns_take(qn_turns *t, qn_turn_taker *taker)
     qn__mutex_unlock(&t->lock);
 }
 
+bool qn__turns_try(qn_turns *t, qn_turn_taker *taker)
+{
+    qn__mutex_lock(&t->lock);
+    const bool mine = !t->taken;
+    if (taker->used_ns < t->used_ns) taker->used_ns = t->used_ns;
+    if (mine) begin(t, taker);
+    qn__mutex_unlock(&t->lock);
+    return mine;
+}
+
 void qn__turns_give(qn_turns *t, qn_turn_taker *taker)
 {
     qn__mutex_lock(&t->lock);

@@ -2,6 +2,7 @@
 /* src/engine/lens.c -- what each layer gives, through the last norm and the vocabulary. Layers are taken down by a tap,
  * a chunk of tokens at a time; a graph of the model's own end then makes logits of them, some rows at a time. */
 #include "engine/lens.h"
+#include "engine/pager.h"
 #include <math.h>
 #include <string.h>
 
@@ -177,7 +178,7 @@ static qn_status read_rows(qn_lens *l, int32_t at, int32_t first, int32_t n, qn_
     const float *x = l->stream + ((int64_t)at * l->batch + first) * l->width;
     qn__turns_take(&s->engine->turns, &s->turn);
     const qn_status status = run_end(l, x, n, err);
-    qn__turns_give(&s->engine->turns, &s->turn);
+    qn__pager_give_turn(s->engine, &s->turn);
     for (int32_t i = 0; i < n && status == QN_OK; i++) {
         const int64_t place = (int64_t)at * l->info.n_tokens + l->first + first + i;
         const float *row = l->row + (int64_t)i * l->info.n_vocab;

@@ -73,6 +73,7 @@ qn_status qn__pager_begin(qn_pager *p, qn_exec *exec, qn_error *err)
     const uint64_t engines = qn__pager_engines();
     if (atomic_exchange(&p->stale, false) || p->engines != engines) {
         p->engines = engines;
+        atomic_store(&p->opened, qn__pager_opened()); /* what the plan doesn't keep is dropped */
         qn__pager_stop(p);
         qn_status status = qn__pager_plan(p, g, err);
         if (status == QN_OK && p->active) status = qn__pager_start(p, err);

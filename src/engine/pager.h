@@ -30,9 +30,12 @@
 
 /* ---- what engine.c and session.c see ---- */
 
-/* An engine's weights are bound, or it is closed: others' parts are other ones. leave may come without enter. */
+/* An engine's weights are bound, or it is closed: others' parts are other ones, and those that don't compute give back
+ * what is beyond them. leave may come without enter. */
 void qn__pager_enter(qn_engine *e);
 void qn__pager_leave(qn_engine *e);
+/* As qn__turns_give, and what another engine that was opened meanwhile is to have is given back. */
+void qn__pager_give_turn(qn_engine *e, qn_turn_taker *taker);
 /* Of an engine whose weights are bound. */
 qn_status qn__pager_create(qn_engine *e, qn_pager **out, qn_error *err);
 void qn__pager_destroy(qn_pager *p);
@@ -87,6 +90,7 @@ struct qn_pager {
     bool active;                         /* not all fits */
     uint64_t number;                     /* of the plan: graphs are marked by it */
     uint64_t engines;                    /* qn__pager_engines when it was made */
+    _Atomic uint64_t opened;             /* qn__pager_opened when what is beyond its part was given back last */
     const qn_map *const *maps;           /* [n_parts] */
     const qn_gguf_tensor *const *tables; /* looked up by rows */
     int32_t n_parts, n_tables, n_rows;
@@ -124,8 +128,12 @@ bool qn__pager_rows_alone(const qn_pager *p, const qn_gguf_tensor *table);
 /* ---- pager_share.c ---- */
 /* Grows when engines come and go. */
 uint64_t qn__pager_engines(void);
-/* Of a room for the weights of all engines of the process, this one's. */
-uint64_t qn__pager_part(const qn_engine *e, uint64_t room);
+uint64_t qn__pager_opened(void); /* the same, when they come */
+/* Of the room for the weights of all engines of the process, this one's. */
+uint64_t qn__pager_part(const qn_engine *e);
+/* In nobody's run, and its turn: at most so many bytes of its files stay in memory, until it runs and makes its plan.
+ */
+void qn__pager_trim(qn_pager *p, uint64_t bytes);
 /* ---- pager_read.c ---- */
 qn_status qn__pager_start(qn_pager *p, qn_error *err);
 void qn__pager_stop(qn_pager *p);

@@ -2,7 +2,6 @@
 /* src/engine/pager_plan.c -- what stays and what is read again and again, out of the order in which a graph uses the
  * weights; and what each node of a graph needs. */
 #include "base/log.h"
-#include "base/metrics.h"
 #include "base/str.h"
 #include "engine/pager.h"
 #include "format/gguf_file.h"
@@ -322,14 +321,12 @@ static void reset_counts(qn_pager *p)
 /* Blocks are put in the order of use for it. */
 static qn_paging needs(qn_pager *p, const survey *s)
 {
-    const qn_engine *e = p->engine;
-    const uint64_t taken = QN_GAUGE_READ(live_bytes) + e->reserve;
     qn_paging x = {.block = p->block,
                    .whole = put_in_order(p),
                    .experts = s->expert_bytes,
                    .at_once = s->at_once,
                    .greediest = s->greediest};
-    x.budget = qn__pager_part(e, e->memory > taken ? e->memory - taken : 0);
+    x.budget = qn__pager_part(p->engine);
     for (int32_t i = 0; i < p->n_tables; i++) {
         const qn_gguf_tensor *t = p->tables[i];
         if (!qn__pager_rows_alone(p, t)) continue;

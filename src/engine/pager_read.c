@@ -36,6 +36,16 @@ static void drop(qn_pager *p, const qn_map *map, uint64_t offset, uint64_t bytes
     QN_COUNT(dropped_bytes, bytes);
 }
 
+void qn__pager_trim(qn_pager *p, uint64_t bytes)
+{
+    qn__pager_stop(p);
+    for (int32_t i = 0; i < p->n_parts; i++) {
+        const uint64_t size = p->maps[i]->size, stays = bytes < size ? bytes : size;
+        bytes -= stays;
+        if (stays < size) drop(p, p->maps[i], stays, size - stays);
+    }
+}
+
 static void blocks(qn_pager *p, const int32_t *order, int32_t i, int32_t n,
                    void (*act)(qn_pager *, const qn_map *, uint64_t, uint64_t))
 {

@@ -499,7 +499,7 @@ static qn_status run_chunk(qn_session *s, const qn_batch_item *items, int32_t n,
     const int64_t start = qn__now_ns();
     const qn_status status = decode_chunk(s, items, n, err);
     const double token_s = (double)(qn__now_ns() - start) * 1e-9 / n;
-    qn__turns_give(&s->engine->turns, &s->turn);
+    qn__pager_give_turn(s->engine, &s->turn);
     if (status != QN_OK) return status;
     s->stats.tokens += (uint64_t)n;
     if (n >= LEAST_CHUNK) s->token_s = s->token_s > 0 ? s->token_s + (token_s - s->token_s) / 4 : token_s;

@@ -2,7 +2,7 @@
 /* src/engine/session_embed.c -- embeddings: texts through the decode graph that ends with hidden states, pooled here.
  * What a text gives follows from its tokens alone: its hidden states do, sums go over them in order and in double
  * precision, and what comes after pooling is computed a text at a time. */
-#include "engine/engine.h"
+#include "engine/pager.h"
 #include <math.h>
 #include <string.h>
 
@@ -126,7 +126,7 @@ static qn_status finish(embedding *e, const float *x, qn_error *err)
 {
     qn__turns_take(&e->s->engine->turns, &e->s->turn);
     const qn_status status = run_head(e, x, err);
-    qn__turns_give(&e->s->engine->turns, &e->s->turn);
+    qn__pager_give_turn(e->s->engine, &e->s->turn);
     if (e->normalize) normalize(e->out, e->width);
     e->out += e->width;
     return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/session_seq.c -- sequences: asking, removing, sharing, shifting, reusing a prefix. Only a shift moves
  * data. */
-#include "engine/engine.h"
+#include "engine/pager.h"
 
 typedef struct qn_shift_key {
     int32_t kind, n, copy_v;
@@ -200,7 +200,7 @@ qn_status qn_session_seq_shift(qn_session *s, int32_t seq, int32_t p0, int32_t p
     if (!cells) return QN_FAIL_NOMEM(err, bytes);
     qn__turns_take(&s->engine->turns, &s->turn);
     const qn_status status = shift(s, seq, p0, p1, delta, n, cells, err);
-    qn__turns_give(&s->engine->turns, &s->turn);
+    qn__pager_give_turn(s->engine, &s->turn);
     qn__free(cells);
     return status;
 }

@@ -63,6 +63,12 @@ static void least_first(void **state)
     qn__turns_take(&turns, &me);
     qn__turns_give(&turns, &me);
     assert_true(me.used_ns >= 5 * hour);
+    qn_turn_taker other = {0};
+    assert_true(qn__turns_try(&turns, &other) && !qn__turns_try(&turns, &me));
+    qn__turns_give(&turns, &other);
+    assert_true(other.used_ns >= 5 * hour && qn__turns_try(&turns, &me));
+    qn__turns_give(&turns, &me);
+    qn__turns_forget(&turns, &other);
     for (int i = 0; i < 5; i++) qn__turns_forget(&turns, &jobs[i].taker);
     qn__turns_deinit(&turns);
 }

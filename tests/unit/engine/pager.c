@@ -156,6 +156,44 @@ static void engines_share(void **state)
     qn_engine_close(e);
 }
 
+/* An engine that does nothing gives back what is beyond its part when another is opened; one that computes, when it
+ * has. */
+static void idle_engines_give_back(void **state)
+{
+    (void)state;
+    rig_row want[ROWS], got[ROWS];
+    uint64_t taken;
+    const uint64_t weights = as_ever(0, want, &taken), memory = taken + (1 << 18) + 3 * weights / 2;
+    for (int busy = 0; busy < 2; busy++) {
+        qn_engine_memory m;
+        qn_turn_taker somebody = {0};
+        qn_engine *e = open(0, memory, 1);
+        qn_session *s = rig_session(e, (qn_session_options){.n_batch = 8});
+        tell(s, 1, got);
+        if (busy) qn__turns_take(&e->turns, &somebody);
+        qn_engine *other = open(0, 0, 1);
+        qn_engine_get_memory(e, &m);
+        assert_true((m.dropped_bytes > 0) == !busy);
+        if (busy) qn__pager_give_turn(e, &somebody);
+        if (busy) qn__turns_forget(&e->turns, &somebody);
+        qn_engine_get_memory(e, &m);
+        assert_true(m.dropped_bytes > weights / 4 && m.dropped_bytes < weights);
+        const uint64_t dropped = m.dropped_bytes;
+        qn_engine *third = open(0, memory, 1); /* one that has not run has nothing to say against it */
+        qn_engine_close(other);
+        qn_engine_close(third);
+        qn_engine_get_memory(e, &m);
+        assert_true(m.dropped_bytes > dropped);
+        MUST(qn_session_seq_remove(s, 0, 0, -1, err));
+        tell(s, 1, got);
+        same(got, want);
+        qn_engine_get_memory(e, &m);
+        assert_int_equal(m.streamed_bytes, 0);
+        qn_session_destroy(s);
+        qn_engine_close(e);
+    }
+}
+
 /* What was free when it was opened is less what the program has taken by then. */
 static void free_memory(void **state)
 {
@@ -267,12 +305,9 @@ static void too_little(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits),
-                                       cmocka_unit_test(nothing_is_done_when_all_fits),
-                                       cmocka_unit_test(engines_share),
-                                       cmocka_unit_test(free_memory),
-                                       cmocka_unit_test(sessions_in_threads),
-                                       cmocka_unit_test(embeddings),
-                                       cmocka_unit_test(too_little)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits), cmocka_unit_test(nothing_is_done_when_all_fits),
+                                       cmocka_unit_test(engines_share), cmocka_unit_test(idle_engines_give_back),
+                                       cmocka_unit_test(free_memory),   cmocka_unit_test(sessions_in_threads),
+                                       cmocka_unit_test(embeddings),    cmocka_unit_test(too_little)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
