@@ -128,9 +128,11 @@ void qn__unmark_outputs(qn_context *ctx)
 
 /* ---- compiling ---- */
 
+/* NULL: of a number that no part needed yet. */
 static void home_of(const qn_context *ctx, const qn_leaf *leaf, qn_buffer **buffer, uint64_t *offset)
 {
-    *buffer = leaf->storage != NULL ? leaf->storage->memory->buffer : ctx->number_memory[leaf->place]->buffer;
+    const qn_memory *m = leaf->storage != NULL ? leaf->storage->memory : ctx->number_memory[leaf->place];
+    *buffer = m != NULL ? m->buffer : NULL;
     *offset = leaf->storage != NULL ? 0 : leaf->offset;
 }
 
@@ -197,12 +199,15 @@ static qn_status bind_leaves(qn_context *ctx, qn_exec *e, qn_error *err)
     return QN_OK;
 }
 
-/* To every device that computes with some of them. */
-static qn_status send_numbers(qn_context *ctx, qn_error *err)
+/* To every device that computes with some of them: one that is gone or full fails only the parts that need it. */
+static qn_status send_numbers(qn_context *ctx, const uint8_t *part, qn_error *err)
 {
     const uint64_t bytes = (uint64_t)ctx->n_numbers * QN_NUMBER_BYTES;
     bool wanted[QN_MAX_PLACES] = {0};
-    for (int32_t i = 0; i < ctx->n_leaves; i++) wanted[ctx->leaves[i].place] |= ctx->leaves[i].storage == NULL;
+    for (int32_t i = 0; i < ctx->n_leaves; i++) {
+        const qn_leaf *leaf = &ctx->leaves[i];
+        wanted[leaf->place] |= leaf->storage == NULL && (part == NULL || part[leaf->node->id]);
+    }
     for (int p = 0; p < ctx->n_backends; p++) {
         if (!wanted[p]) continue;
         qn_memory **m = &ctx->number_memory[p];
@@ -281,7 +286,7 @@ void qn__discard(qn_context *ctx)
 static qn_status make_ready(qn_context *ctx, const uint8_t *part, int32_t *n_outputs, qn_exec **e, qn_error *err)
 {
     QN_TRY(qn__mark_outputs(ctx, n_outputs, err));
-    qn_status status = send_numbers(ctx, err);
+    qn_status status = send_numbers(ctx, part, err);
     if (status == QN_OK) status = compiled(ctx, *n_outputs, part, e, err);
     if (status == QN_OK) status = bind_leaves(ctx, *e, err);
     if (status == QN_OK) status = bind_outputs(ctx, *e, err);

@@ -117,6 +117,37 @@ static void one_is_gone(void **state)
     kept_the_rules();
 }
 
+/* A number goes to a device with the part that computes with it: one that is waiting for a device that is gone, or that
+ * nobody will read any more, does not keep the host from computing. */
+static void numbers_for_one_that_is_gone(void **state)
+{
+    (void)state;
+    if (!card) skip();
+    for (int released = 0; released < 2; released++) {
+        start(0, 0);
+        qn_context *c = context_over("cpu,cuda:0");
+        qn_tensor *b = f32(c, qn_shape_of(ROWS, N), numbers()), *a = qn_to_device(b, "cuda:0");
+        float y[ROWS * N];
+        OK(c, qn_eval_all(c));
+        card->fail_at = card->calls + 1;
+        card->fail_code = 719;
+        assert_int_equal(qn_to_host(a, y, sizeof y), QN_STATUS_lost);
+        qn_context_clear(c);
+        qn_tensor *twice = qn_mul_number(a, 2), *sum = qn_add(b, b);
+        GOOD(c, twice);
+        if (released) qn_release(twice);
+        OK(c, qn_to_host(sum, y, sizeof y));
+#ifndef QN_CHECKED
+        for (int i = 0; i < ROWS * N; i++) assert_true(y[i] == 2 * numbers()[i]);
+#endif
+        EXPECT_SAME(qn_mul_number(b, 2), sum);
+        if (!released) assert_int_equal(qn_to_host(twice, y, sizeof y), QN_STATUS_lost);
+        qn_context_clear(c);
+        context_end(c);
+        kept_the_rules();
+    }
+}
+
 static int open_standin(void **state)
 {
     (void)state;
@@ -132,6 +163,7 @@ static int open_standin(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_call_fails_once), cmocka_unit_test(one_is_gone)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_call_fails_once), cmocka_unit_test(one_is_gone),
+                                       cmocka_unit_test(numbers_for_one_that_is_gone)};
     return cmocka_run_group_tests(tests, open_standin, NULL);
 }
