@@ -44,7 +44,7 @@ qn_tensor *qn_checkpoint(qn_checkpoint_fn fn, void *arg, qn_tensor *const *input
     }
     qn_context *ctx = qn__same_context("checkpoint", inputs, n);
     if (ctx == NULL || ctx->grad_off) return ctx != NULL ? fn(arg, inputs, n) : NULL;
-    const qn_again again = {fn, arg, ctx->seed, ctx->drawn};
+    const qn_again again = {fn, arg, ctx->seed, ctx->drawn, ctx->place};
     if (!qn__make_room(ctx) || qn_scope_begin(ctx) != QN_OK) return NULL;
     ctx->grad_off = true;
     qn_tensor *y = fn(arg, inputs, n);
@@ -125,7 +125,9 @@ qn_status qn__auto_again(qn_auto *a)
     ctx->seed = again->seed;
     ctx->drawn = again->drawn;
     ctx->grad_off = false;
+    const int32_t place = qn__place_swap(ctx, again->place);
     const qn_status status = record_again(a, mark);
+    qn__place_swap(ctx, place);
     for (qn_auto *e = ctx->tape_newest; e != mark; e = e->older) e->dy = NULL;
     (void)qn_scope_end(ctx, NULL);
     ctx->seed = now.seed;

@@ -37,11 +37,12 @@ struct qn_auto {
     uint64_t attrs[QN_TAPE_ATTRS];
 };
 
-/* How to record a checkpoint again: the same random numbers come. */
+/* How to record a checkpoint again: the same random numbers come, and what is made lies where it lay. */
 typedef struct qn_again {
     qn_tensor *(*fn)(void *arg, qn_tensor *const *inputs, int n);
     void *arg;
     uint64_t seed, drawn;
+    int32_t place;
 } qn_again;
 
 /* A new entry without edges, the newest; NULL and the context's error when there is no memory. */

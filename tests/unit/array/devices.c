@@ -175,6 +175,39 @@ static void gradients_go_back_the_same_way(void **state)
     }
 }
 
+/* x times numbers that are made where things are made. */
+static qn_tensor *scaled_by_new(void *arg, qn_tensor *const *inputs, int n)
+{
+    qn_context *c = arg;
+    (void)n;
+    return qn_mul(qn_square(inputs[0]), qn_arange(c, 0, (double)qn_numel(inputs[0]), 1, F32));
+}
+
+static void checkpoints_are_recorded_again_where_they_were(void **state)
+{
+    (void)state;
+    for (int s = 0; s < N_SIDES; s++) {
+        if (!there[s]) continue;
+        qn_context *c = context_over(sides[s].list);
+        const char *host = qn_context_device(c, 0);
+        qn_tensor *grads[2];
+        for (int i = 0; i < 2; i++) {
+            const char *device = i == 0 ? host : sides[s].device;
+            qn_tensor *x = qn_requires_grad_(qn_to_device(waves(c, qn_shape_of(8), 0.7), device), true);
+            OK(c, qn_set_default_device(c, device));
+            qn_tensor *y = qn_checkpoint(scaled_by_new, c, &x, 1);
+            EXPECT_DEVICE(y, device);
+            OK(c, qn_set_default_device(c, host));
+            OK(c, qn_backward(qn_sum(y, QN_ALL, false)));
+            assert_string_equal(qn_context_backend(c), host);
+            grads[i] = qn_grad(x);
+            EXPECT_DEVICE(grads[i], device);
+        }
+        EXPECT_SAME(grads[1], grads[0]);
+        context_end(c);
+    }
+}
+
 /* The third step compiles nothing and takes no memory. */
 static void a_step_over_two_devices_repeats_itself(void **state)
 {
@@ -304,6 +337,7 @@ int main(void)
                                        cmocka_unit_test(made_where_it_is_said),
                                        cmocka_unit_test(devices_do_not_mix),
                                        cmocka_unit_test(gradients_go_back_the_same_way),
+                                       cmocka_unit_test(checkpoints_are_recorded_again_where_they_were),
                                        cmocka_unit_test(a_step_over_two_devices_repeats_itself),
                                        cmocka_unit_test(what_has_no_kernel_comes_back),
                                        cmocka_unit_test(files_and_blocks),
