@@ -269,6 +269,35 @@ static void what_has_no_kernel_comes_back(void **state)
     }
 }
 
+/* A value that is kept, and lies on the device, though the host computed it: who computes beside it sees it there, the
+ * whole of it or a part, before it has come home. */
+static void what_came_back_is_read_where_it_was_computed(void **state)
+{
+    (void)state;
+    for (int s = 1; s < N_SIDES; s++) {
+        if (!there[s]) continue;
+        qn_context *c = context_over(sides[s].list);
+        const char *host = qn_context_device(c, 0), *device = sides[s].device;
+        qn_tensor *a = waves(c, qn_shape_of(6, 8), 0.4), *b = qn_to_device(a, device);
+        qn_tensor *ids = qn_from_data(c, (int32_t[]){3, 1, 5, 0}, qn_shape_of(2, 2), QN_DTYPE_I32);
+        qn_tensor *rows = qn_embedding(b, qn_to_device(ids, device)), *sums = qn_cumsum(b, 1);
+        qn_tensor *seen[] = {qn_to_device(rows, host), qn_to_device(qn_transpose(sums, 0, 1), host),
+                             qn_to_device(qn_narrow(sums, 0, 2, 3), host), qn_cumsum(qn_select(sums, 0, 4), 0),
+                             qn_to_device(sums, host)};
+        OK(c, qn_eval_all(c));
+        qn_tensor *want = qn_cumsum(a, 1);
+        EXPECT_SAME(seen[0], qn_embedding(a, ids));
+        EXPECT_SAME(seen[1], qn_transpose(want, 0, 1));
+        EXPECT_SAME(seen[2], qn_narrow(want, 0, 2, 3));
+        EXPECT_SAME(seen[3], qn_cumsum(qn_select(want, 0, 4), 0));
+        EXPECT_SAME(seen[4], want);
+        EXPECT_DEVICE(rows, device);
+        EXPECT_SAME(rows, qn_embedding(a, ids));
+        EXPECT_SAME(sums, want);
+        context_end(c);
+    }
+}
+
 static void files_and_blocks(void **state)
 {
     (void)state;
@@ -340,6 +369,7 @@ int main(void)
                                        cmocka_unit_test(checkpoints_are_recorded_again_where_they_were),
                                        cmocka_unit_test(a_step_over_two_devices_repeats_itself),
                                        cmocka_unit_test(what_has_no_kernel_comes_back),
+                                       cmocka_unit_test(what_came_back_is_read_where_it_was_computed),
                                        cmocka_unit_test(files_and_blocks),
                                        cmocka_unit_test(device_memory_of_others)};
     find_sides();
