@@ -42,7 +42,7 @@ qn_tensor *qn_checkpoint(qn_checkpoint_fn fn, void *arg, qn_tensor *const *input
                       QN_MAX_SRC);
         return NULL;
     }
-    qn_context *ctx = qn__same_context("checkpoint", inputs, n);
+    qn_context *ctx = qn__one_context("checkpoint", inputs, n); /* the function may move them */
     if (ctx == NULL || ctx->grad_off) return ctx != NULL ? fn(arg, inputs, n) : NULL;
     const qn_again again = {fn, arg, ctx->seed, ctx->drawn, ctx->place};
     if (!qn__make_room(ctx) || qn_scope_begin(ctx) != QN_OK) return NULL;
