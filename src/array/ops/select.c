@@ -77,8 +77,8 @@ qn_tensor *qn_index_copy_(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *sr
 
 /* ---- a slice, written in place ---- */
 
-/* Does one update node do it? Otherwise a copy or a sum into a narrowed view does, but not for block formats, of which
- * the recorder says what it does not take. */
+/* Does one update node do it, of which devices have a kernel that neither adds nor converts? Otherwise a copy or a sum
+ * into a narrowed view does, but not for block formats, of which the recorder says what it does not take. */
 static bool is_one_node(const qn_tensor *t, const qn_tensor *src, bool accumulate)
 {
     const qn_slot *to = of(t), *from = of(src);
@@ -86,6 +86,7 @@ static bool is_one_node(const qn_tensor *t, const qn_tensor *src, bool accumulat
     if (qn_dtype_get(dtype)->class_ == QN_CLASS_block) return true;
     if (!to->ctx->grad_off && (to->grad_fn != NULL || from->grad_fn != NULL)) return false;
     if (to->layout.rank == 0 || to->layout.stride[to->layout.rank - 1] != 1) return false;
+    if (!qn__place_is_host(to->ctx, to->storage->place) && (accumulate || dtype != QN_DTYPE_F32)) return false;
     return from->storage->dtype == QN_DTYPE_F32 && qn__is_real(dtype) && !(accumulate && dtype == QN_DTYPE_F64);
 }
 

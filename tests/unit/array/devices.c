@@ -298,6 +298,25 @@ static void what_came_back_is_read_where_it_was_computed(void **state)
     }
 }
 
+static void slices_are_written_where_they_lie(void **state)
+{
+    (void)state;
+    for (int s = 0; s < N_SIDES; s++) {
+        if (!there[s]) continue;
+        qn_context *c = context_over(sides[s].list);
+        for (int k = 0; k < 4; k++) { /* adds or not, converts or not */
+            qn_tensor *x = qn_to(waves(c, qn_shape_of(6, 8), 0.4), k & 1 ? QN_DTYPE_F16 : F32);
+            qn_tensor *part = waves(c, qn_shape_of(2, 8), 0.9), *y = qn_clone(qn_to_device(x, sides[s].device));
+            GOOD(c, qn_slice_update_(x, 0, 3, part, k >= 2));
+            GOOD(c, qn_slice_update_(y, 0, 3, qn_to_device(part, sides[s].device), k >= 2));
+            EXPECT_DEVICE(y, sides[s].device);
+            EXPECT_SAME(y, x);
+        }
+        assert_int_equal(fallbacks(c), 0);
+        context_end(c);
+    }
+}
+
 static void files_and_blocks(void **state)
 {
     (void)state;
@@ -370,6 +389,7 @@ int main(void)
                                        cmocka_unit_test(a_step_over_two_devices_repeats_itself),
                                        cmocka_unit_test(what_has_no_kernel_comes_back),
                                        cmocka_unit_test(what_came_back_is_read_where_it_was_computed),
+                                       cmocka_unit_test(slices_are_written_where_they_lie),
                                        cmocka_unit_test(files_and_blocks),
                                        cmocka_unit_test(device_memory_of_others)};
     find_sides();
