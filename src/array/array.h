@@ -305,7 +305,8 @@ bool qn__number_check(qn_context *ctx, const char *name, double value, qn_dtype 
 qn_tensor *qn__tensor_of(qn_context *ctx, qn_node *n);
 /* t takes the value of y, of t's shape and dtype. Nothing has changed on failure. */
 bool qn__store(qn_tensor *t, qn_node *y);
-/* The same by an update op, which takes t and then the others. Who calls sees to the tape. */
+/* The same by an update op, which takes t and then the others. A device that has no kernel for it has the next one
+ * compute it on a copy. Who calls sees to the tape. */
 bool qn__update(qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *others, int n_others);
 /* How much is recorded, and back to that: whoever had recorded more puts the values of storages back first. */
 typedef struct qn_mark {

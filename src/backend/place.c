@@ -97,6 +97,14 @@ static bool takes(const qn_sched *s, int32_t place, const qn_node *n, qn_error *
     return s->backends[place]->type->accepts(s->backends[place], n, err);
 }
 
+void qn__sched_fell_back(qn_sched *s, const qn_node *n, int32_t wanted, int32_t place, const qn_error *why)
+{
+    if (!s->logged[n->op][wanted])
+        qn__log(QN_LOG_warn, "%s \"%s\" runs on %s because %s does not take it: %s (said once for this operation)",
+                qn_node_op_name(n), title(n), s->backends[place]->name, s->backends[wanted]->name, why->text);
+    s->logged[n->op][wanted] = true;
+}
+
 /* The wanted backend refused (why says the reason): the first other one that accepts. */
 static qn_status fall_back(qn_sched *s, qn_node *n, int32_t wanted, const qn_error *why, qn_error *err)
 {
@@ -111,11 +119,9 @@ static qn_status fall_back(qn_sched *s, qn_node *n, int32_t wanted, const qn_err
     for (int32_t i = 0; i < s->n_backends; i++) {
         if (i == wanted || !takes(s, i, n, NULL)) continue;
         n->place = i;
-        if (!s->logged[n->op][wanted] && !qn__is_early(n))
-            qn__log(QN_LOG_warn, "%s \"%s\" runs on %s because %s does not take it: %s (said once for this operation)",
-                    op, title(n), s->backends[i]->name, from, why->text);
-        s->logged[n->op][wanted] = true;
-        s->n_fallbacks += !qn__is_early(n);
+        if (qn__is_early(n)) return QN_OK;
+        qn__sched_fell_back(s, n, wanted, i, why);
+        s->n_fallbacks++;
         return QN_OK;
     }
     return QN_FAIL(err, unsupported, "%s \"%s\": no backend takes it; %s: %s", op, title(n), from, why->text);

@@ -53,6 +53,8 @@ const qn_pass_report *qn__exec_passes(const qn_exec *e);
 int qn__exec_n_segments(const qn_exec *e);
 int qn__exec_n_transfers(const qn_exec *e);
 int qn__exec_n_fallbacks(const qn_exec *e); /* nodes on another backend than the one that they belong on */
+/* Says, once for each operation, that n runs at `place` because `wanted` does not take it. */
+void qn__sched_fell_back(qn_sched *s, const qn_node *n, int32_t wanted, int32_t place, const qn_error *why);
 /* Inputs and outputs by name; NULL when there is none (an input that no node reads may be gone). */
 const qn_node *qn__exec_find(const qn_exec *e, const char *name);
 /* Whole-value copies; bytes must match exactly. Any number before a run. Inputs and outputs keep their values until

@@ -332,6 +332,47 @@ bool qn__store(qn_tensor *t, qn_node *y)
     return true;
 }
 
+/* Where that update of memory in s runs: where it lies, or else, as any operation, the next device that takes it. What
+ * nobody takes is refused where it lies. */
+static int update_place(qn_context *ctx, qn_storage *s, qn_op op, const void *attrs, qn_node *const *src, int n_src)
+{
+    qn_graph *g = ctx->graph;
+    int place = s->place;
+    if (ctx->n_backends == 1 || ctx->strict || qn__place_is_host(ctx, place)) return place;
+    const uint32_t flags = s->leaf->flags;
+    qn_error why = {0};
+    s->leaf->flags |= QN_NODE_mutable;
+    qn__graph_scope(g, -1, place);
+    const qn_node *n = qn__op(g, op, attrs, src, n_src);
+    s->leaf->flags = flags;
+    if (g->error.status != QN_OK) { /* said by who records it */
+        g->error = (qn_error){0};
+        g->arena.failed = false;
+        return place;
+    }
+    for (int i = 0; i < ctx->n_backends; i++) {
+        const int at = (s->place + i) % ctx->n_backends;
+        if (!ctx->backends[at]->type->accepts(ctx->backends[at], n, i == 0 ? &why : NULL)) continue;
+        if (i > 0) qn__sched_fell_back(ctx->sched, n, s->place, at, &why);
+        place = at;
+        break;
+    }
+    g->n_nodes--; /* it was the last */
+    return place;
+}
+
+/* On a copy there, whose value t takes. */
+static bool update_at(int place, qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *others, int n_others)
+{
+    qn_context *ctx = of(t)->ctx;
+    qn_node *x = qn__node_of(t);
+    qn_tensor *copy = x != NULL ? qn__tensor_of(ctx, qn__node_moved(ctx, x, place)) : NULL;
+    const bool good = copy != NULL && qn__update(copy, op, attrs, others, n_others) && qn__store(t, qn__node_of(copy));
+    qn_release(copy);
+    ctx->n_fallbacks += good;
+    return good;
+}
+
 bool qn__update(qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *others, int n_others)
 {
     qn_context *ctx = of(t)->ctx;
@@ -346,7 +387,10 @@ bool qn__update(qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *oth
         src[i + 1] = n;
     }
     src[0] = qn__node_of(t);
-    qn_node *u = src[0] != NULL ? update_node(ctx, s, op, attrs, src, n_others + 1) : NULL;
+    if (src[0] == NULL) return false;
+    const int place = update_place(ctx, s, op, attrs, src, n_others + 1);
+    if (place != s->place) return update_at(place, t, op, attrs, others, n_others);
+    qn_node *u = update_node(ctx, s, op, attrs, src, n_others + 1);
     if (u == NULL) return false;
     s->value = u;
     qn__storage_list(s);

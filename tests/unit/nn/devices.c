@@ -93,6 +93,60 @@ static void training_has_the_same_bits(void **state)
     }
 }
 
+/* Steps of a parameter of that dtype: its values at the end. */
+static qn_tensor *stepped(qn_context *c, const char *device, qn_dtype dtype, bool adam)
+{
+    qn_error err = {0};
+    qn_optimizer *o = NULL;
+    qn_tensor *x = qn_to_device(qn_to(numbers(c, qn_shape_of(4, 8), 1), dtype), device);
+    qn_tensor *p = qn_requires_grad_(qn_to_device(qn_to(numbers(c, qn_shape_of(4, 8), 2), dtype), device), true);
+    const qn_status made =
+        adam ? qn_adam_create(&(qn_adam_options){.lr = 0.01, .weight_decay = 0.1}, &p, 1, &o, &err)
+             : qn_sgd_create(&(qn_sgd_options){.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01}, &p, 1, &o, &err);
+    if (made != QN_OK) fail_msg("%s", err.text);
+    for (int step = 0; step < 3; step++) {
+        OK(c, qn_backward(qn_mean(qn_square(qn_sub(p, x)), QN_ALL, false)));
+        OK(c, qn_optimizer_step(o));
+        qn_optimizer_zero_grad(o);
+    }
+    qn_optimizer_destroy(o);
+    return qn_detach(p);
+}
+
+/* The kernels of devices step F32 alone. */
+static void a_step_without_a_kernel_is_computed_elsewhere(void **state)
+{
+    (void)state;
+    for (int s = 1; s < N_SIDES; s++) {
+        if (!there[s]) continue;
+        for (int adam = 0; adam < 2; adam++) {
+            qn_context *c = context_over(sides[s].list), *strict = NULL;
+            qn_tensor *want = stepped(c, qn_context_device(c, 0), QN_DTYPE_F64, adam);
+            assert_int_equal(fallbacks(c), 0);
+            qn_tensor *have = stepped(c, sides[s].device, QN_DTYPE_F64, adam);
+            EXPECT_DEVICE(have, sides[s].device);
+            EXPECT_SAME(have, want);
+            assert_true(fallbacks(c) > 0);
+            EXPECT_SAME(stepped(c, sides[s].device, F32, adam), stepped(c, qn_context_device(c, 0), F32, adam));
+            context_end(c);
+            qn_error err = {0};
+            const qn_context_options options = {.backend = sides[s].list, .n_threads = 1, .strict = true};
+            if (qn_context_create(&options, &strict, &err) != QN_OK) fail_msg("%s", err.text);
+            qn_optimizer *o = NULL;
+            qn_tensor *p = qn_zeros(strict, qn_shape_of(3), QN_DTYPE_F64);
+            p = qn_requires_grad_(qn_to_device(p, sides[s].device), true);
+            if (qn_adam_create(NULL, &p, 1, &o, &err) != QN_OK) fail_msg("%s", err.text);
+            OK(strict, qn_set_grad(p, qn_to_device(qn_ones(strict, qn_shape_of(3), QN_DTYPE_F64), sides[s].device)));
+            assert_int_equal(qn_optimizer_step(o), QN_STATUS_unsupported);
+            assert_non_null(strstr(qn_context_error(strict)->text, "a strict context computes nowhere else"));
+            qn_context_clear(strict);
+            EXPECT(p, 0, 0, 0);
+            qn_optimizer_destroy(o);
+            context_end(strict);
+        }
+    }
+}
+
 /* Tensors of the second layer lie on the device that arg names. */
 static const char *place(void *arg, const char *name, const qn_tensor_info *info)
 {
@@ -135,6 +189,7 @@ static void weights_are_loaded_to_where_they_are_asked_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(training_has_the_same_bits),
+                                       cmocka_unit_test(a_step_without_a_kernel_is_computed_elsewhere),
                                        cmocka_unit_test(weights_are_loaded_to_where_they_are_asked_for)};
     snprintf(path[0], sizeof path[0], QN_BUILD_DIR "/t_nn_devices_%d.gguf", (int)getpid());
     snprintf(path[1], sizeof path[1], QN_BUILD_DIR "/t_nn_devices_%d.safetensors", (int)getpid());
