@@ -32,7 +32,10 @@ struct qn_memory {
 };
 qn_status qn__memory_get(qn_context *ctx, int place, uint64_t bytes, qn_memory **out, qn_error *err);
 void qn__memory_put(qn_context *ctx, qn_memory *m);
-void qn__memory_trim(qn_context *ctx, uint64_t keep_idle_bytes);
+/* Gives back what waits, of all devices. Was there anything? */
+bool qn__memory_trim(qn_context *ctx);
+/* Did it fail for memory that there may be when what waits is given back? */
+static inline bool qn__memory_wants(qn_status status) { return status == QN_STATUS_nomem || status == QN_STATUS_limit; }
 
 /* Equal-sized objects, recycled. Zeroed only by whoever asks. */
 typedef struct qn_slab {
@@ -158,7 +161,7 @@ struct qn_context {
     qn_slab storages, autos, memories, scope_slab;
     qn_slot *free_slots;
     qn_memory *idle[QN_MAX_PLACES][QN_MEMORY_CLASSES];
-    uint64_t idle_bytes, live_bytes;
+    uint64_t idle_bytes[QN_MAX_PLACES], live_bytes[QN_MAX_PLACES];
     int64_t n_tensors, n_storages;
     uint64_t n_runs, n_fallbacks;
 

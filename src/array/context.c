@@ -104,7 +104,7 @@ static void forget_pending(qn_context *ctx)
 static void finish(qn_context *ctx)
 {
     qn__sched_destroy(ctx->sched);
-    qn__memory_trim(ctx, 0);
+    (void)qn__memory_trim(ctx);
     for (int i = 0; i < ctx->n_backends; i++) ctx->backends[i]->type->close(ctx->backends[i]);
     qn__graph_destroy(ctx->graph);
     qn__free(ctx->leaves);
@@ -139,7 +139,7 @@ void qn_context_destroy(qn_context *ctx)
     for (int i = 0; i < ctx->n_backends; i++) {
         if (ctx->number_memory[i] != NULL) qn__memory_put(ctx, ctx->number_memory[i]);
     }
-    qn__memory_trim(ctx, 0);
+    (void)qn__memory_trim(ctx);
     qn__exports_end(ctx);
     ctx->ended = true;
     qn__context_let_go(ctx);
@@ -160,7 +160,7 @@ void qn_context_trim(qn_context *ctx)
 {
     if (ctx == NULL) return;
     qn__exports_collect(ctx);
-    qn__memory_trim(ctx, 0);
+    (void)qn__memory_trim(ctx);
 }
 
 qn_status qn_context_fail(qn_context *ctx, qn_status status, const char *fmt, ...)
@@ -177,14 +177,16 @@ void qn_context_get_info(const qn_context *ctx, qn_context_info *out)
     if (out == NULL) return;
     *out = (qn_context_info){0};
     if (ctx == NULL) return;
-    *out = (qn_context_info){.live_bytes = ctx->live_bytes,
-                             .idle_bytes = ctx->idle_bytes,
-                             .activation_bytes = qn__sched_reserved_bytes(ctx->sched),
+    *out = (qn_context_info){.activation_bytes = qn__sched_reserved_bytes(ctx->sched),
                              .n_tensors = ctx->n_tensors,
                              .n_storages = ctx->n_storages,
                              .n_pending = ctx->graph->n_nodes,
                              .n_runs = ctx->n_runs,
                              .n_fallbacks = ctx->n_fallbacks};
+    for (int p = 0; p < ctx->n_backends; p++) {
+        out->live_bytes += ctx->live_bytes[p];
+        out->idle_bytes += ctx->idle_bytes[p];
+    }
 }
 
 /* ---- scopes ---- */

@@ -287,7 +287,10 @@ static qn_status make_ready(qn_context *ctx, const uint8_t *part, int32_t *n_out
 {
     QN_TRY(qn__mark_outputs(ctx, n_outputs, err));
     qn_status status = send_numbers(ctx, part, err);
-    if (status == QN_OK) status = compiled(ctx, *n_outputs, part, e, err);
+    if (status == QN_OK) {
+        status = compiled(ctx, *n_outputs, part, e, err);
+        if (qn__memory_wants(status) && qn__memory_trim(ctx)) status = compiled(ctx, *n_outputs, part, e, err);
+    }
     if (status == QN_OK) status = bind_leaves(ctx, *e, err);
     if (status == QN_OK) status = bind_outputs(ctx, *e, err);
     if (status == QN_OK) return QN_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/array/eval/memory.c -- memory of storages. What is given back waits, by size, for the next storage of that size;
- * what waits never exceeds what is in use by more than IDLE_BYTES, so a context holds at most about twice what it
- * needs. */
+ * what waits on a device never exceeds what is in use there by more than IDLE_BYTES, so a context holds at most about
+ * twice what it needs. Where there is no memory for another size, what waits there is given back. */
 #include "array/array.h"
 #include "base/metrics.h"
 
@@ -20,6 +20,48 @@ static int class_of(uint64_t bytes, uint64_t *rounded)
     return (octave - 8) * 4 + (int)(quarter - 4) + 1;
 }
 
+static void destroy(qn_context *ctx, qn_memory *m)
+{
+    m->buffer->backend->type->buffer_destroy(m->buffer);
+    if (m->deleter != NULL) m->deleter(m->arg);
+    qn__slab_put(&ctx->memories, m);
+}
+
+/* Was there anything? */
+static bool trim(qn_context *ctx, int place)
+{
+    const bool any = ctx->idle_bytes[place] > 0;
+    for (int c = QN_MEMORY_CLASSES - 1; c >= 0; c--) {
+        while (ctx->idle[place][c] != NULL) {
+            qn_memory *m = ctx->idle[place][c];
+            ctx->idle[place][c] = m->next;
+            ctx->idle_bytes[place] -= m->buffer->bytes;
+            destroy(ctx, m);
+        }
+    }
+    return any;
+}
+
+bool qn__memory_trim(qn_context *ctx)
+{
+    bool any = false;
+    for (int p = 0; p < ctx->n_backends; p++) any |= trim(ctx, p);
+    return any;
+}
+
+static qn_status create(qn_context *ctx, int place, uint64_t bytes, qn_buffer **out, qn_error *err)
+{
+    qn_backend *be = ctx->backends[place];
+    qn_error why = {0};
+    qn_status status = be->type->buffer_create(be, bytes, out, &why);
+    if (qn__memory_wants(status) && trim(ctx, place)) {
+        why = (qn_error){0};
+        status = be->type->buffer_create(be, bytes, out, &why);
+    }
+    if (status != QN_OK && err != NULL) *err = why;
+    return status;
+}
+
 qn_status qn__memory_get(qn_context *ctx, int place, uint64_t bytes, qn_memory **out, qn_error *err)
 {
     uint64_t size;
@@ -32,8 +74,8 @@ qn_status qn__memory_get(qn_context *ctx, int place, uint64_t bytes, qn_memory *
     qn_memory *m = ctx->idle[place][class];
     if (m != NULL) {
         ctx->idle[place][class] = m->next;
-        ctx->idle_bytes -= m->buffer->bytes;
-        ctx->live_bytes += m->buffer->bytes;
+        ctx->idle_bytes[place] -= m->buffer->bytes;
+        ctx->live_bytes[place] += m->buffer->bytes;
         QN_COUNT(pool_hits, 1);
         *out = m;
         return QN_OK;
@@ -41,21 +83,14 @@ qn_status qn__memory_get(qn_context *ctx, int place, uint64_t bytes, qn_memory *
     m = qn__slab_get(ctx, &ctx->memories);
     if (m == NULL) return QN_FAIL_NOMEM(err, sizeof *m);
     *m = (qn_memory){.place = place, .class_ = class};
-    const qn_status status = ctx->backends[place]->type->buffer_create(ctx->backends[place], size, &m->buffer, err);
+    const qn_status status = create(ctx, place, size, &m->buffer, err);
     if (status != QN_OK) {
         qn__slab_put(&ctx->memories, m);
         return status;
     }
-    ctx->live_bytes += size;
+    ctx->live_bytes[place] += size;
     *out = m;
     return QN_OK;
-}
-
-static void destroy(qn_context *ctx, qn_memory *m)
-{
-    m->buffer->backend->type->buffer_destroy(m->buffer);
-    if (m->deleter != NULL) m->deleter(m->arg);
-    qn__slab_put(&ctx->memories, m);
 }
 
 void qn__memory_put(qn_context *ctx, qn_memory *m)
@@ -65,26 +100,13 @@ void qn__memory_put(qn_context *ctx, qn_memory *m)
         destroy(ctx, m);
         return;
     }
-    ctx->live_bytes -= bytes;
-    if (ctx->idle_bytes + bytes > ctx->live_bytes + IDLE_BYTES) {
+    const int place = m->place;
+    ctx->live_bytes[place] -= bytes;
+    if (ctx->idle_bytes[place] + bytes > ctx->live_bytes[place] + IDLE_BYTES) {
         destroy(ctx, m);
         return;
     }
-    m->next = ctx->idle[m->place][m->class_];
-    ctx->idle[m->place][m->class_] = m;
-    ctx->idle_bytes += bytes;
-}
-
-void qn__memory_trim(qn_context *ctx, uint64_t keep_idle_bytes)
-{
-    for (int p = 0; p < QN_MAX_PLACES; p++) {
-        for (int c = QN_MEMORY_CLASSES - 1; c >= 0; c--) {
-            while (ctx->idle[p][c] != NULL && ctx->idle_bytes > keep_idle_bytes) {
-                qn_memory *m = ctx->idle[p][c];
-                ctx->idle[p][c] = m->next;
-                ctx->idle_bytes -= m->buffer->bytes;
-                destroy(ctx, m);
-            }
-        }
-    }
+    m->next = ctx->idle[place][m->class_];
+    ctx->idle[place][m->class_] = m;
+    ctx->idle_bytes[place] += bytes;
 }

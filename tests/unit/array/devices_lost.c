@@ -148,6 +148,58 @@ static void numbers_for_one_that_is_gone(void **state)
     }
 }
 
+static uint64_t idle(const qn_context *c)
+{
+    qn_context_info info;
+    qn_context_get_info(c, &info);
+    return info.idle_bytes;
+}
+
+/* What waits on a device for storages of its size is given back when there is no room for another size, or for what a
+ * graph computes in. */
+static void a_full_device_gives_back_what_waits(void **state)
+{
+    (void)state;
+    if (!card) skip();
+    for (int k = 0; k < 2; k++) {
+        start(0, 0);
+        card->memory_bytes = UINT64_C(64) << 20;
+        qn_context *c = context_over("cpu,cuda:0");
+        OK(c, qn_set_default_device(c, "cuda:0"));
+        qn_tensor *x = qn_ones(c, qn_shape_of(4 << 20), F32), *first = qn_empty(c, qn_shape_of(8 << 20), F32);
+        OK(c, qn_eval(x));
+        GOOD(c, first);
+        qn_release(first);
+        assert_true(idle(c) >= (UINT64_C(32) << 20));
+        if (k == 0)
+            GOOD(c, qn_empty(c, qn_shape_of(7 << 20), F32));
+        else
+            OK(c, qn_eval(qn_sum(qn_cat((qn_tensor *const[]){x, x}, 2, 0), QN_ALL, false)));
+        assert_true(idle(c) < (UINT64_C(32) << 20));
+        qn_context_trim(c);
+        REFUSED(c, qn_empty(c, qn_shape_of(20 << 20), F32), "needed");
+        context_end(c);
+        kept_the_rules();
+    }
+}
+
+/* As much may wait as is in use, on that device. */
+static void what_is_in_use_elsewhere_does_not_count(void **state)
+{
+    (void)state;
+    if (!card) skip();
+    start(0, 0);
+    qn_context *c = context_over("cpu,cuda:0");
+    GOOD(c, qn_empty(c, qn_shape_of(64 << 20), F32));
+    OK(c, qn_set_default_device(c, "cuda:0"));
+    qn_tensor *t[3];
+    for (int i = 0; i < 3; i++) GOOD(c, t[i] = qn_empty(c, qn_shape_of(12 << 20), F32));
+    for (int i = 0; i < 3; i++) qn_release(t[i]);
+    assert_true(idle(c) <= UINT64_C(96) << 20 && idle(c) > 0);
+    context_end(c);
+    kept_the_rules();
+}
+
 static int open_standin(void **state)
 {
     (void)state;
@@ -164,6 +216,8 @@ static int open_standin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_call_fails_once), cmocka_unit_test(one_is_gone),
-                                       cmocka_unit_test(numbers_for_one_that_is_gone)};
+                                       cmocka_unit_test(numbers_for_one_that_is_gone),
+                                       cmocka_unit_test(a_full_device_gives_back_what_waits),
+                                       cmocka_unit_test(what_is_in_use_elsewhere_does_not_count)};
     return cmocka_run_group_tests(tests, open_standin, NULL);
 }
