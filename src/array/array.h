@@ -242,6 +242,9 @@ static inline qn_tensor *qn__there(qn_tensor *t, int place)
 {
     return t != NULL && qn__place_of(t) != place ? qn__to_place(t, place) : t;
 }
+/* A number of the host that goes along with y, there: for who gives it a dimension, with which it would go along no
+ * more. t itself when it is no such number. */
+qn_tensor *qn__number_beside(qn_tensor *t, const qn_tensor *y);
 /* Bytes from the host into a storage that has memory, from its start. */
 bool qn__storage_fill(qn_storage *s, const void *data, uint64_t bytes);
 

@@ -104,6 +104,11 @@ qn_tensor *qn__to_place(qn_tensor *t, int place)
     return recorded(t, place);
 }
 
+qn_tensor *qn__number_beside(qn_tensor *t, const qn_tensor *y)
+{
+    return of(t)->ctx == of(y)->ctx && goes_along(t) ? qn__there(t, qn__place_of(y)) : t;
+}
+
 qn_tensor *qn_to_device(qn_tensor *t, const char *device)
 {
     if (!LIVE(t) || !GIVEN(of(t)->ctx, device, "the device")) return NULL;

@@ -67,7 +67,7 @@ static bool find_rows(const char *name, qn_tensor *x, qn_tensor *targets, class_
     }
     const int64_t n = qn_shape_numel(&have);
     out->x = qn_reshape(rank > 2 ? classes_last(x, at) : x, qn_shape_of(n, of(x)->layout.dim[at]));
-    out->ids = qn_reshape(targets, qn_shape_of(n));
+    out->ids = qn_reshape(qn__number_beside(targets, x), qn_shape_of(n));
     return out->x != NULL && out->ids != NULL;
 }
 

@@ -109,7 +109,9 @@ qn_tensor *qn_masked_fill(qn_tensor *x, qn_tensor *mask, double value)
     qn_shape shape;
     if (qn_shape_broadcast(&have, &other, &shape, NULL) != QN_OK || qn_shape_equal(&shape, &have))
         return masked_fill(x, mask, value, false);
-    qn_tensor *wide = qn_expand(x, shape), *y = masked_fill(wide, mask, value, false);
+    qn_tensor *there = qn__number_beside(x, mask), *wide = qn_expand(there, shape),
+              *y = masked_fill(wide, mask, value, false);
+    if (there != x) qn_release(there);
     qn_release(wide);
     return y;
 }

@@ -146,7 +146,9 @@ static bool find_places(qn_strict strict, qn_tensor *x, qn_tensor *const *indice
         return false;
     }
     for (int i = 1; i < folded->rank; i++) result->dim[result->rank++] = folded->dim[i];
-    out->flat = qn_view_as(flat, qn_shape_of(qn_numel(flat)));
+    qn_tensor *there = qn__number_beside(flat, x);
+    out->flat = qn_view_as(there, qn_shape_of(qn_numel(flat)));
+    if (there != flat) qn_release(there);
     qn_release(flat);
     return out->flat != NULL;
 }
@@ -172,11 +174,12 @@ static qn_tensor *put(qn_tensor *x, qn_tensor *const *indices, int n, qn_tensor 
     if (!find_places(QN_STRICT_index_put, x, indices, n, &at)) return NULL;
     qn_shape rows_shape = at.folded;
     rows_shape.dim[0] = qn_numel(at.flat);
-    qn_tensor *wide = qn_expand(values, at.result), *rows = qn_reshape(wide, rows_shape),
-              *folded = qn_reshape(x, at.folded);
+    qn_tensor *there = qn__number_beside(values, x), *wide = qn_expand(there, at.result),
+              *rows = qn_reshape(wide, rows_shape), *folded = qn_reshape(x, at.folded);
     qn_tensor *done = by_index(QN_OP_index_add, QN_STRICT_index_put, accumulate ? QN_COMBINE_add : QN_COMBINE_set,
                                false, 0, folded, at.flat, rows, 3);
     qn_tensor *y = done != NULL ? qn_view_as(done, qn_layout_shape(&of(x)->layout)) : NULL;
+    if (there != values) qn_release(there);
     qn_release(wide);
     qn_release(rows);
     qn_release(folded);
@@ -224,13 +227,15 @@ qn_tensor *qn_embedding(qn_tensor *table, qn_tensor *indices)
         return NULL;
     }
     const bool packed = qn_dtype_get(of(table)->storage->dtype)->class_ == QN_CLASS_block;
-    qn_tensor *flat = qn_reshape(indices, qn_shape_of(qn_numel(indices))), *rows;
+    qn_tensor *there = qn__number_beside(indices, table), *flat = qn_reshape(there, qn_shape_of(qn_numel(indices))),
+              *rows;
     if (packed)
         rows = unpacked_rows(table, flat);
     else
         rows = by_index(QN_OP_index_select, QN_STRICT_embedding, 0, false, 0, table, flat, NULL, 2);
     shape.dim[shape.rank++] = of(table)->layout.dim[1];
     qn_tensor *y = rows != NULL ? qn_view_as(rows, shape) : NULL;
+    if (there != indices) qn_release(there);
     qn_release(flat);
     qn_release(rows);
     return y;

@@ -298,6 +298,45 @@ static void what_came_back_is_read_where_it_was_computed(void **state)
     }
 }
 
+/* Also where the operation gives it a dimension. */
+static void numbers_of_the_host_go_along(void **state)
+{
+    (void)state;
+    for (int s = 1; s < N_SIDES; s++) {
+        if (!there[s]) continue;
+        qn_context *c = context_over(sides[s].list);
+        const char *device = sides[s].device;
+        qn_tensor *a = waves(c, qn_shape_of(5, 4), 0.3), *x = qn_to_device(a, device);
+        qn_tensor *three = qn_scalar(c, 3, QN_DTYPE_I64), *five = qn_scalar(c, 5, F32);
+        qn_tensor *list = qn_from_data(c, (int64_t[]){4, 1}, qn_shape_of(2), QN_DTYPE_I64);
+        qn_tensor *listed = qn_to_device(list, device);
+        qn_tensor *here = qn_clone(a), *over = qn_clone(x);
+        GOOD(c, qn_index_put_(here, &list, 1, five, false));
+        GOOD(c, qn_index_put_(over, &listed, 1, five, false));
+        EXPECT_SAME(over, here);
+        EXPECT_SAME(qn_index_put(x, &three, 1, five, true), qn_index_put(a, &three, 1, five, true));
+        EXPECT_SAME(qn_index(x, (qn_tensor *const[]){three, three}, 2),
+                    qn_index(a, (qn_tensor *const[]){three, three}, 2));
+        EXPECT_SAME(qn_index(x, (qn_tensor *const[]){listed, three}, 2),
+                    qn_index(a, (qn_tensor *const[]){list, three}, 2));
+        EXPECT_SAME(qn_embedding(x, three), qn_embedding(a, three));
+        qn_tensor *row = qn_log_softmax(qn_select(a, 0, 1), 0), *far = qn_to_device(row, device);
+        EXPECT_SAME(qn_cross_entropy(far, three, NULL), qn_cross_entropy(row, three, NULL));
+        EXPECT_SAME(qn_nll_loss(far, three, NULL), qn_nll_loss(row, three, NULL));
+        EXPECT_DEVICE(qn_nll_loss(far, three, NULL), device);
+        EXPECT_SAME(qn_masked_fill(five, qn_gt_number(x, 0), 2), qn_masked_fill(five, qn_gt_number(a, 0), 2));
+        /* others do not */
+        REFUSED(c, qn_embedding(x, list), "tensors of one device expected");
+        qn_context *other = context_new();
+        qn_tensor *foreign = qn_scalar(other, 3, QN_DTYPE_I64);
+        REFUSED(c, qn_embedding(x, foreign), "belongs to context");
+        REFUSED(c, qn_index(x, &foreign, 1), "belongs to context");
+        context_end(other);
+        REFUSED(c, qn_cross_entropy(x, qn_zeros(c, qn_shape_of(5), QN_DTYPE_I64), NULL), "tensors of one device");
+        context_end(c);
+    }
+}
+
 static void slices_are_written_where_they_lie(void **state)
 {
     (void)state;
@@ -389,6 +428,7 @@ int main(void)
                                        cmocka_unit_test(a_step_over_two_devices_repeats_itself),
                                        cmocka_unit_test(what_has_no_kernel_comes_back),
                                        cmocka_unit_test(what_came_back_is_read_where_it_was_computed),
+                                       cmocka_unit_test(numbers_of_the_host_go_along),
                                        cmocka_unit_test(slices_are_written_where_they_lie),
                                        cmocka_unit_test(files_and_blocks),
                                        cmocka_unit_test(device_memory_of_others)};
