@@ -55,7 +55,7 @@ static qn_value *dense(void *ctx, qn_value *x, const qn_weight *w, const qn_weig
 {
     const qn_lm_pass *p = ctx;
     qn_tensor *m = weight(p, w), *in = beside(tensor(x), m);
-    qn_tensor *y = in ? qn_linear(in, m, weight(p, bias)) : NULL;
+    qn_tensor *y = in ? qn_linear(in, m, beside(weight(p, bias), m)) : NULL;
     return value(y && p->type->beside ? p->type->beside(p->host, y, in, w) : y);
 }
 
@@ -65,9 +65,10 @@ static qn_value *norm(void *ctx, qn_value *x, qn_norm_kind kind, const qn_weight
     const double eps = (double)p->model->hp.norm_eps;
     qn_tensor *m = weight(p, w), *own = w && w->shape.rank == 1 ? m : NULL, *in = beside(tensor(x), m);
     if (!in) return NULL;
-    qn_tensor *y = kind == QN_NORM_layer ? qn_layer_norm(in, 1, own, weight(p, bias), eps) : qn_rms_norm(in, own, eps);
+    qn_tensor *b = beside(weight(p, bias), in);
+    qn_tensor *y = kind == QN_NORM_layer ? qn_layer_norm(in, 1, own, b, eps) : qn_rms_norm(in, own, eps);
     if (y && w && !own) y = qn_mul(y, m);
-    return value(y && bias && kind == QN_NORM_rms ? qn_add(y, weight(p, bias)) : y);
+    return value(y && bias && kind == QN_NORM_rms ? qn_add(y, b) : y);
 }
 
 static qn_value *add(void *ctx, qn_value *a, qn_value *b)

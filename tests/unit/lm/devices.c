@@ -106,10 +106,39 @@ static void a_layer_recorded_again_elsewhere(void **state)
     }
 }
 
+/* Biases of matrices and of norms lie elsewhere than these, and the other way round. */
+static void any_weight_anywhere(void **state)
+{
+    static const int32_t tokens[1][5] = {{1, 7, 3, 20, 11}};
+    static const char *const archs[] = {"qwen2", "starcoder2"}, *const parts[] = {".bias", ".weight"};
+    (void)state;
+    for (int s = 0; s < N_SIDES; s++) {
+        if (!there[s]) continue;
+        for (int k = 0; k < 4; k++) {
+            qn_context *c = context_over(sides[s].list);
+            qn_module *here = decoder(c, archs[k / 2], false), *over = decoder(c, archs[k / 2], false);
+            GOOD(c, over);
+            OK(c, qn_module_each_tensor(over, moves, &(move){sides[s].device, parts[k % 2]}));
+            EXPECT_DEVICE(qn_module_tensor(over, "blk.1.attn_q.bias"),
+                          k % 2 ? qn_context_device(c, 0) : sides[s].device);
+            qn_tensor *ids = qn_from_data(c, tokens, qn_shape_of(1, 5), QN_DTYPE_I32);
+            qn_tensor *want = qn_module_forward(here, ids), *have = qn_module_forward(over, ids);
+            EXPECT_SAME(have, want);
+            OK(c, qn_backward(qn_mean(qn_square(want), QN_ALL, false)));
+            OK(c, qn_backward(qn_mean(qn_square(have), QN_ALL, false)));
+            OK(c, qn_module_each_tensor(over, is_same_gradient, here));
+            qn_module_destroy(here);
+            qn_module_destroy(over);
+            context_end(c);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_layer_elsewhere),
-                                       cmocka_unit_test(a_layer_recorded_again_elsewhere)};
+                                       cmocka_unit_test(a_layer_recorded_again_elsewhere),
+                                       cmocka_unit_test(any_weight_anywhere)};
     find_sides();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
