@@ -183,7 +183,7 @@ static bool find_device(qn_context *ctx, const qn_dl_device *d, qn_wrapped *how)
     if (d->type == QN_DL_CPU || d->type == QN_DL_CUDA_HOST || d->type == QN_DL_ROCM_HOST) return true;
     for (int i = 0; i < ctx->n_backends; i++) {
         const qn_backend *be = ctx->backends[i];
-        if (be->type->dl_type != d->type || be->type->dl_index(be) != d->id) continue;
+        if (be->type->dl_type == 0 || be->type->dl_type != d->type || be->type->dl_index(be) != d->id) continue;
         how->on_device = true;
         how->place = i;
         return true;

@@ -410,6 +410,8 @@ static void device_memory_of_others(void **state)
         REFUSED(c, qn_from_dlpack(c, &foreign), "CUDA device 7, which this context does not have");
         foreign.dl_tensor.device.type = 99;
         REFUSED(c, qn_from_dlpack(c, &foreign), "device type 99 has no backend here");
+        foreign.dl_tensor.device.type = 0; /* what a tensor has that nobody filled in */
+        REFUSED(c, qn_from_dlpack(c, &foreign), "device type 0 has no backend here");
         foreign.dl_tensor.device.type = s == 1 ? 4 : 2;
         foreign.dl_tensor.device.id = 0;
         foreign.dl_tensor.data = NULL;
