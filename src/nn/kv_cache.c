@@ -224,6 +224,8 @@ qn_tensor *qn__attend_heads(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_a
     } else {
         k = qn_transpose(k, -3, -2);
         v = qn_transpose(v, -3, -2);
+        options.mask = qn__there(spec->mask, qn__place_of(q));
+        if (options.mask == NULL && spec->mask != NULL) return NULL;
     }
     if (spec->slopes != NULL) {
         options.mask = k == NULL ? NULL

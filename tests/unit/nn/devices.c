@@ -113,6 +113,32 @@ static qn_tensor *stepped(qn_context *c, const char *device, qn_dtype dtype, boo
     return qn_detach(p);
 }
 
+/* Queries are projected elsewhere than the input and the mask lie. */
+static void a_mask_goes_with_the_queries(void **state)
+{
+    (void)state;
+    for (int s = 0; s < N_SIDES; s++) {
+        if (!there[s]) continue;
+        qn_context *c = context_over(sides[s].list);
+        const qn_mha_options options = {.embd = 16, .heads = 2, .bias = true};
+        qn_module *here, *over;
+        qn_manual_seed(c, 3);
+        here = qn_nn_mha(c, &options);
+        qn_manual_seed(c, 3);
+        over = qn_nn_mha(c, &options);
+        put(over, "", sides[s].device);
+        qn_tensor *x = numbers(c, qn_shape_of(2, 5, 16), 1), *at = qn_arange(c, 0, 5, 1, QN_DTYPE_I64);
+        qn_tensor *in[4] = {x, NULL, NULL, qn_ge(qn_unsqueeze(at, 1), at)};
+        qn_tensor *y = qn_module_forward_n(over, in, 4);
+        GOOD(c, y);
+        EXPECT_DEVICE(y, sides[s].device);
+        EXPECT_SAME(y, qn_module_forward_n(here, in, 4));
+        qn_module_destroy(here);
+        qn_module_destroy(over);
+        context_end(c);
+    }
+}
+
 /* The kernels of devices step F32 alone. */
 static void a_step_without_a_kernel_is_computed_elsewhere(void **state)
 {
@@ -190,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(training_has_the_same_bits),
                                        cmocka_unit_test(a_step_without_a_kernel_is_computed_elsewhere),
+                                       cmocka_unit_test(a_mask_goes_with_the_queries),
                                        cmocka_unit_test(weights_are_loaded_to_where_they_are_asked_for)};
     snprintf(path[0], sizeof path[0], QN_BUILD_DIR "/t_nn_devices_%d.gguf", (int)getpid());
     snprintf(path[1], sizeof path[1], QN_BUILD_DIR "/t_nn_devices_%d.safetensors", (int)getpid());
