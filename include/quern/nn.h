@@ -165,8 +165,8 @@ typedef struct qn_load_options {
 /* GGUF or safetensors (or the index of a sharded model), by content. All names, shapes and types are checked before any
  * tensor changes; of a tied parameter one of its names suffices. Handles stay the same; gradients are given up. */
 QN_API qn_status qn_module_load(qn_module *m, const char *path, const qn_load_options *options, qn_error *err);
-/* The same from another module: values of the same paths. It may belong to another context: PyTorch's module.to(device)
- * is a module made alike in the context of that backend, and this. */
+/* The same from another module: values of the same paths, each to where it lies in m. The other may belong to another
+ * context; qn_module_to_device is what moves a module between devices of one. */
 QN_API qn_status qn_module_load_from(qn_module *m, qn_module *from, bool lenient, qn_error *err);
 
 /* ---- first values ---------------------------------------------------------------------------- */
