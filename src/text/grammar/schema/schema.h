@@ -45,7 +45,8 @@ typedef struct qn_schema_node {
     int32_t target;      /* of its $ref once asked for, or -1 */
     bool only_ref;       /* it says nothing but $ref and annotations */
     bool widened;
-    uint8_t state; /* of its shapes: 0 not asked for, 1 being made, 2 there */
+    uint8_t state;   /* of its shapes: 0 not asked for, 1 being made, 2 there, 3 its enum or const is looked at */
+    int32_t probing; /* qn_schema.probing when they were begun */
     qn_schema_shapes *shapes;
 } qn_schema_node;
 
@@ -118,6 +119,8 @@ typedef struct qn_schema {
     qn_error *err;
     qn_status status; /* sticky */
     bool restart;     /* a node was widened: what was made of it no longer holds */
+    int32_t probing;  /* sets that are looked at, in each other, to tell alternatives of oneOf apart */
+    int32_t circular; /* what is looked at leads back to what is being made: the first of these looks that does, or 0 */
     int64_t steps;
     int n_too_large;
     qn_schema_node *nodes;
@@ -143,7 +146,7 @@ typedef struct qn_schema {
 
 /* ---- schema.c: errors, memory ------------------------------------------------------------------------ */
 
-static inline bool qn__schema_going(const qn_schema *c) { return c->status == QN_OK && !c->restart; }
+static inline bool qn__schema_going(const qn_schema *c) { return c->status == QN_OK && !c->restart && !c->circular; }
 void *qn__schema_alloc(qn_schema *c, size_t count, size_t size); /* zeroed; NULL after a failure */
 bool qn__schema_grow(qn_schema *c, void *array, int32_t n, int32_t *cap, size_t size);
 /* A node that cannot be enforced: an error with its pointer, or, with options.widen, noted and widened. */
@@ -165,7 +168,9 @@ const char *qn__format_pattern(const qn_vstr *name);                            
 
 int32_t qn__schema_set(qn_schema *c, const int32_t *nodes, int32_t n); /* in any order; -1 after a failure */
 const qn_schema_shapes *qn__set_shapes(qn_schema *c, int32_t set);     /* NULL after a failure */
-bool qn__set_is_empty(qn_schema *c, int32_t set, int depth);           /* provably */
+/* The same while others are being made: NULL, and nothing failed, where it leads back to one of them. */
+const qn_schema_shapes *qn__probe_set(qn_schema *c, int32_t set);
+bool qn__set_is_empty(qn_schema *c, int32_t set, int depth); /* provably */
 /* Whether it can be shown that no value is in both. */
 bool qn__sets_apart(qn_schema *c, int32_t a, int32_t b, int depth);
 bool qn__shapes_apart(qn_schema *c, const qn_schema_shapes *a, const qn_schema_shapes *b, int depth);

@@ -5,6 +5,7 @@
 
 #define MAX_DEPTH       100 /* of $ref, allOf, anyOf and oneOf in each other */
 #define MAX_PROBE_DEPTH 8   /* of members looked into to prove that a value cannot be */
+#define MAX_PROBES      64  /* sets that are looked at in each other: each takes stack */
 
 /* ---- sets ------------------------------------------------------------------------------------------------ */
 
@@ -327,19 +328,31 @@ static qn_schema_shapes *one_of(qn_schema *c, int32_t node, const qn_schema_shap
     return any;
 }
 
+/* A node that is asked for while its own shapes are being made. */
+static void leads_back(qn_schema *c, const qn_schema_node *n, int32_t node)
+{
+    if (n->probing < c->probing)
+        c->circular = n->probing + 1;
+    else if (n->state == 3)
+        qn__schema_refuse(c, node, QN_STATUS_unsupported, "\"enum\" or \"const\" of values that it describes itself");
+    else
+        qn__schema_refuse(c, node, QN_STATUS_format, "\"$ref\" leads back to itself and says nothing on the way");
+}
+
 static const qn_schema_shapes *node_shapes(qn_schema *c, int32_t node, int depth)
 {
     static const qn_val yes = {.type = QN_VAL_bool, .b = true};
     const qn_val *v;
     if (node < 0 || !qn__schema_going(c)) return NULL;
     if (c->nodes[node].state == 2) return c->nodes[node].shapes;
-    if (!c->nodes[node].widened && (c->nodes[node].state == 1 || depth > MAX_DEPTH)) {
-        qn__schema_refuse(c, node, c->nodes[node].state == 1 ? QN_STATUS_format : QN_STATUS_limit, "%s",
-                          c->nodes[node].state == 1 ? "\"$ref\" leads back to itself and says nothing on the way"
-                                                    : "references, anyOf, oneOf and allOf in each other too deep");
+    if (!c->nodes[node].widened && c->nodes[node].state) return leads_back(c, &c->nodes[node], node), NULL;
+    if (!c->nodes[node].widened && depth > MAX_DEPTH) {
+        qn__schema_refuse(c, node, QN_STATUS_limit, "references, anyOf, oneOf and allOf in each other too deep");
         return NULL;
     }
     const qn_val *value = c->nodes[node].widened ? &yes : c->nodes[node].value;
+    c->nodes[node].probing = c->probing;
+    c->nodes[node].state = 3;
     qn_schema_shapes *shapes =
         value->type == QN_VAL_bool && !value->b ? qn__schema_alloc(c, 1, sizeof *shapes) : says_itself(c, node);
     c->nodes[node].state = 1;
@@ -354,10 +367,10 @@ static const qn_schema_shapes *node_shapes(qn_schema *c, int32_t node, int depth
     }
     if (shapes && (v = qn__schema_get(c, node, "anyOf"))) shapes = any_of(c, shapes, v, depth + 1);
     if (shapes && (v = qn__schema_get(c, node, "oneOf"))) shapes = one_of(c, node, shapes, v, depth + 1);
-    if (!qn__schema_going(c)) return NULL;
-    c->nodes[node].shapes = shapes;
-    c->nodes[node].state = 2;
-    return shapes;
+    const bool good = shapes && qn__schema_going(c);
+    c->nodes[node].shapes = good ? shapes : NULL;
+    c->nodes[node].state = good ? 2 : 0;
+    return c->nodes[node].shapes;
 }
 
 const qn_schema_shapes *qn__set_shapes(qn_schema *c, int32_t set)
@@ -379,6 +392,16 @@ const qn_schema_shapes *qn__set_shapes(qn_schema *c, int32_t set)
     return c->sets[set].shapes = shapes;
 }
 
+const qn_schema_shapes *qn__probe_set(qn_schema *c, int32_t set)
+{
+    if (set < 0 || c->probing == MAX_PROBES) return NULL;
+    const int32_t probe = ++c->probing;
+    const qn_schema_shapes *shapes = qn__set_shapes(c, set);
+    c->probing = probe - 1;
+    if (c->circular == probe) c->circular = 0; /* what is around it does not depend on what is being made */
+    return shapes;
+}
+
 /* ---- emptiness --------------------------------------------------------------------------------------------------- */
 
 bool qn__set_is_empty(qn_schema *c, int32_t set, int depth)
@@ -387,7 +410,7 @@ bool qn__set_is_empty(qn_schema *c, int32_t set, int depth)
     if (set < 0 || depth <= 0 || c->sets[set].probing) return false;
     if (c->sets[set].empty) return c->sets[set].empty == 1;
     c->sets[set].probing = true;
-    const qn_schema_shapes *shapes = qn__set_shapes(c, set);
+    const qn_schema_shapes *shapes = qn__probe_set(c, set);
     for (int32_t i = 0; shapes && i < shapes->n && empty; i++) empty = qn__shape_is_empty(c, &shapes->at[i], depth - 1);
     c->sets[set].probing = false;
     if (!shapes) return false;
@@ -397,7 +420,7 @@ bool qn__set_is_empty(qn_schema *c, int32_t set, int depth)
 
 bool qn__sets_apart(qn_schema *c, int32_t a, int32_t b, int depth)
 {
-    const qn_schema_shapes *x = depth > 0 && a != b ? qn__set_shapes(c, a) : NULL, *y = x ? qn__set_shapes(c, b) : NULL;
+    const qn_schema_shapes *x = depth > 0 && a != b ? qn__probe_set(c, a) : NULL, *y = x ? qn__probe_set(c, b) : NULL;
     return y && qn__shapes_apart(c, x, y, depth);
 }
 

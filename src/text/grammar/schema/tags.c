@@ -51,7 +51,7 @@ static bool name_tells(qn_schema *c, const qn_schema_shapes *const *each, uint32
                 const qn_schema_shape *s = &each[i]->at[k];
                 if (s->type != QN_JSON_object) continue;
                 if (s->literal || !is_required(s, name) || !qn__schema_step(c)) return false;
-                const qn_schema_shapes *values = qn__set_shapes(c, qn__member_set(c, s, name->data, name->n));
+                const qn_schema_shapes *values = qn__probe_set(c, qn__member_set(c, s, name->data, name->n));
                 if (!values) return false;
                 for (int32_t v = 0; v < values->n; v++) {
                     if (!values->at[v].literal) return false;
