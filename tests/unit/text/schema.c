@@ -283,6 +283,24 @@ static void limits(void **state)
     }
 }
 
+/* Alternatives of other types are not combined one by one, but comparing them takes time: 2 thousand million here. */
+static void comparisons_are_counted(void **state)
+{
+    (void)state;
+    qn_str text = {0};
+    qn_grammar *g = NULL;
+    qn_error err;
+    qn__str_puts(&text, "{\"enum\":[\"\"");
+    for (int i = 1; i < 20000; i++) qn__str_printf(&text, ",\"w%d\"", i);
+    qn__str_puts(&text, "],\"anyOf\":[{\"type\":\"string\"}");
+    for (int i = 0; i < 6000; i++) qn__str_puts(&text, ",{\"enum\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}");
+    qn__str_puts(&text, "]}");
+    assert_false(text.failed);
+    assert_int_equal(qn_grammar_create_schema(text.data, NULL, &g, &err), QN_STATUS_limit);
+    assert_non_null(strstr(err.text, "too many combinations"));
+    qn__str_deinit(&text);
+}
+
 /* Of a tool that is not strict the place that takes too many states becomes any value; the others stay. */
 static void what_is_too_large_widens(void **state)
 {
@@ -343,6 +361,7 @@ int main(void)
         cmocka_unit_test(white_space),
         cmocka_unit_test(beside_gbnf),
         cmocka_unit_test(limits),
+        cmocka_unit_test(comparisons_are_counted),
         cmocka_unit_test(what_is_too_large_widens),
         cmocka_unit_test(failing_allocations),
     };

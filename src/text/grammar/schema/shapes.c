@@ -142,16 +142,24 @@ static qn_schema_shapes *new_shapes(qn_schema *c, int32_t room)
 
 static int32_t n_same_type(const qn_schema_shapes *a, const qn_schema_shapes *b)
 {
+    enum { MOST = 16 };
     int32_t n = 0;
-    for (int32_t i = 0; i < a->n && n < 16; i++)
-        for (int32_t k = 0; k < b->n && n < 16; k++) n += a->at[i].type == b->at[k].type;
+    for (int32_t i = 0; i < a->n && i < MOST; i++)
+        for (int32_t k = 0; k < b->n && k < MOST; k++) n += a->at[i].type == b->at[k].type;
     return n;
+}
+
+/* Before a shape is compared with n others, of which those of another type are not counted one by one. */
+static bool compare_with(qn_schema *c, int32_t n)
+{
+    c->steps += n / 16;
+    return qn__schema_step(c);
 }
 
 static qn_schema_shapes *all_of(qn_schema *c, const qn_schema_shapes *a, const qn_schema_shapes *b)
 {
     qn_schema_shapes *both = new_shapes(c, n_same_type(a, b));
-    for (int32_t i = 0; both && i < a->n; i++)
+    for (int32_t i = 0; both && i < a->n && compare_with(c, b->n); i++)
         for (int32_t k = 0; k < b->n; k++) {
             qn_schema_shape s;
             if (a->at[i].type != b->at[k].type) continue;
@@ -426,11 +434,13 @@ bool qn__sets_apart(qn_schema *c, int32_t a, int32_t b, int depth)
 
 bool qn__shapes_apart(qn_schema *c, const qn_schema_shapes *a, const qn_schema_shapes *b, int depth)
 {
-    for (int32_t i = 0; i < a->n; i++)
+    for (int32_t i = 0; i < a->n; i++) {
+        if (!compare_with(c, b->n)) return false;
         for (int32_t k = 0; k < b->n; k++) {
             if (a->at[i].type != b->at[k].type) continue;
             if (!qn__schema_step(c) || !qn__shape_apart(c, &a->at[i], &b->at[k], depth)) return false;
         }
+    }
     return true;
 }
 
