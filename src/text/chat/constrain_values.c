@@ -8,8 +8,13 @@
 #define MAX_PROPERTIES 200
 
 /* Keywords that say nothing of a value. */
-static const char *const annotations[] = {"title",    "description", "default", "$schema",     "$id",       "$comment",
-                                          "examples", "strict",      "$defs",   "definitions", "deprecated"};
+static const char *const annotations[] = {
+    "strict",
+#define QN_KEYWORD(name, kind)
+#define QN_ANNOTATION(name, kind) #name,
+#include "text/grammar/schema/keywords.def"
+#undef QN_KEYWORD
+};
 /* Those of the arguments of a call as a whole. */
 static const char *const of_call[] = {"type", "properties", "required", "additionalProperties", "$ref"};
 /* .. and of values that are tags within tags. */

@@ -200,8 +200,10 @@ static void check_schema_list(qn_schema *c, const visit *v)
 static const struct {
     const char *name;
     void (*check)(qn_schema *c, const visit *v);
+    bool annotation;
 } keywords[] = {
-#define QN_KEYWORD(name, kind) {#name, check_##kind},
+#define QN_KEYWORD(name, kind)    {#name, check_##kind, false},
+#define QN_ANNOTATION(name, kind) {#name, check_##kind, true},
 #include "text/grammar/schema/keywords.def"
 #undef QN_KEYWORD
 };
@@ -232,9 +234,7 @@ static void read_node(qn_schema *c, const qn_val *value, int32_t parent, const c
                !(strlen(keywords[k].name) == word->n && memcmp(keywords[k].name, word->data, word->n) == 0))
             k++;
         if (k < sizeof keywords / sizeof *keywords) {
-            if (keywords[k].check != check_any && keywords[k].check != check_ref &&
-                keywords[k].check != check_dialect && word->data[0] != '$')
-                c->nodes[id].only_ref = false;
+            if (!keywords[k].annotation && keywords[k].check != check_ref) c->nodes[id].only_ref = false;
             keywords[k].check(c, &(visit){id, keywords[k].name, &value->d->values[i]});
         } else {
             char quoted[60];
