@@ -169,6 +169,8 @@ static void what_is_wrong_is_content(void **state)
          "{<tool_call>}[{\"arguments\": \"{\\\"a\\\": 1}\", \"x\": [{}], \"name\": \"add\"}, {\"name\": \"add\", "
          "\"parameters\": null}]{</tool_call>}",
          "null, \"tool_calls\": [" F("add", "{\\\"a\\\": 1}") ", " F("add", "{}") "]}");
+    says("hermes", "{<tool_call>}{\"name\": \"add\", \"arguments\": nu ll}{</tool_call>}",
+         "\"<tool_call>{\\\"name\\\": \\\"add\\\", \\\"arguments\\\": nu ll}</tool_call>\"}");
     /* newlines and tabs within a string */
     says("hermes", "{<tool_call>}{\"name\": \"get_weather\", \"arguments\": {\"s\": \"a\n\tb\"}}{</tool_call>}",
          "null, \"tool_calls\": [" F("get_weather", "{\\\"s\\\": \\\"a\\\\n\\\\tb\\\"}") "]}");
