@@ -328,7 +328,7 @@ static void put_count(qn_constrain *c, qn_val schema)
 static int nested_rule(qn_constrain *c, qn_val schema, int depth)
 {
     schema = qn__schema_resolve(c->root, schema);
-    const int types = qn__schema_types(c->root, schema, 0), tags = QN_TYPE_object | QN_TYPE_array;
+    const int types = qn__schema_types(c->root, schema), tags = QN_TYPE_object | QN_TYPE_array;
     const bool all_tags = types == QN_TYPE_object || types == QN_TYPE_array;
     const bool by_rule = c->strict && !all_tags && !any_text_does(schema);
     const qn_mark *next = &c->found->marks[QN_MARK_string_next], *named = &c->found->marks[QN_MARK_string_open];
@@ -390,7 +390,7 @@ static void put_one_of(qn_constrain *c, qn_val list)
 static void tagged_value(qn_constrain *c, property *p)
 {
     const qn_val schema = qn__schema_resolve(c->root, p->schema), list = qn__member(schema, "enum");
-    const int types = qn__schema_types(c->root, schema, 0);
+    const int types = qn__schema_types(c->root, schema);
     const bool text = !types || (types & QN_TYPE_string);
     const bool by_rule = c->strict && text && !any_text_does(schema), named = !by_rule && list.type == QN_VAL_list;
     size_t begin;

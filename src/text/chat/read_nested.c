@@ -42,9 +42,9 @@ static bool name(nested *t, qn_str *out)
 
 static bool children(nested *t, const char *key, size_t key_len, qn_val schema, int depth, qn_str *out)
 {
-    const int types = qn__schema_types(t->root, schema, 0);
+    const int types = qn__schema_types(t->root, schema);
     schema = qn__schema_resolve(t->root, schema);
-    const qn_val properties = qn__member(schema, "properties"), items = qn__member(schema, "items");
+    const qn_val items = qn__member(schema, "items");
     qn_str inner = {0}, tag = {0};
     bool good = true, list = !types || (types & QN_TYPE_array);
     const size_t begin = t->at;
@@ -60,8 +60,7 @@ static bool children(nested *t, const char *key, size_t key_len, qn_val schema, 
             t->at += len;
             good = name(t, &tag) && (pass || strcmp(tag.data, "item") == 0);
             if (!good) break;
-            qn_val of = pass ? qn__absent() : items;
-            if (pass && properties.type == QN_VAL_dict) qn__dict_find(properties.d, tag.data, &of);
+            const qn_val of = pass ? qn__schema_property(schema, tag.data, tag.len) : items;
             if (!first) qn__str_puts(&inner, ", ");
             if (pass) {
                 qn__str_putc(&inner, '"');
@@ -105,7 +104,7 @@ static bool value(nested *t, const char *key, size_t key_len, qn_val schema, int
         qn_str text = {0};
         t->at = begin;
         while (t->at < t->n && !here(t, &t->close, own, key_len, &len)) qn__str_putc(&text, (char)t->w[t->at++]);
-        qn__value_json(out, text.data ? text.data : "", text.len, qn__schema_types(t->root, schema, 0));
+        qn__value_json(out, text.data ? text.data : "", text.len, qn__schema_types(t->root, schema));
         out->failed |= text.failed;
         qn__str_deinit(&text);
     }

@@ -67,9 +67,8 @@ static const qn_mark_id closes[][2] = {{QN_MARK_string_next, QN_MARK_string_last
 
 static void begin_value(qn_chat_reader *r)
 {
-    qn_val schema = qn__absent();
-    if (r->parameters.type == QN_VAL_dict) qn__dict_find(r->parameters.d, r->key.data, &schema);
-    r->types = qn__schema_types(r->schema, schema, 0);
+    const qn_val schema = qn__schema_property(r->parameters, r->key.data, r->key.len);
+    r->types = qn__schema_types(r->schema, schema);
     if (r->found->typed && r->variant != 2) r->types = QN_TYPE_string;
     if (r->found->typed && r->variant == 2) r->types = (r->types ? r->types : QN_TYPE_any) & ~QN_TYPE_string;
     r->value_schema = schema;

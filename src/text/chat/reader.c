@@ -151,7 +151,7 @@ bool qn__read_announce(qn_chat_reader *r)
     if (!known && r->found->bare) return false;
     if (!known && (!r->name.len || r->name.len > 64)) return false;
     r->schema = known ? qn__member(function, "parameters") : qn__absent();
-    r->parameters = qn__member(r->schema, "properties");
+    r->parameters = qn__schema_resolve(r->schema, r->schema);
     r->announced = true;
     qn__answer_call(&r->answer, name, r->name.len);
     return true;

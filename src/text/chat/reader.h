@@ -79,8 +79,8 @@ struct qn_chat_reader {
     qn_str name, id, key, held; /* held: arguments that came before the name, a value that is not text */
     qn_literal literal;
     qn_str json;       /* what a literal gave */
-    qn_val parameters; /* "properties" of its tool's schema */
-    qn_val schema;     /* its tool's schema */
+    qn_val schema;     /* its tool's, which its $refs mean */
+    qn_val parameters; /* what that says of the arguments */
     bool in_header, in_array, has_arguments, has_keys;
     int variant;    /* of tagged values */
     int types;      /* of the value */

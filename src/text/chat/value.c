@@ -2,8 +2,10 @@
 /* src/text/chat/value.c -- the types that a schema allows, and a value that stands in an answer as plain text. */
 #include "text/chat/literal.h"
 #include "text/chat/value.h"
+#include "text/grammar/grammar.h"
 
 #define MAX_DEPTH 8
+#define MAX_LOOKS 2000 /* at schemas: what refers to itself several times is looked at again and again */
 
 static int type_named(qn_val name)
 {
@@ -32,37 +34,35 @@ static int type_of(qn_val v)
     }
 }
 
-/* "#/$defs/name" and the like. */
-static qn_val resolve(qn_val root, qn_val ref)
+qn_val qn__schema_follow(qn_val root, qn_val schema)
 {
-    if (!qn__is_str(ref) || strncmp(ref.s->data, "#/", 2) != 0) return qn__absent();
-    qn_val at = root;
-    for (const char *p = ref.s->data + 2; at.type == QN_VAL_dict;) {
-        char name[128];
-        const size_t n = strcspn(p, "/");
-        if (n >= sizeof name) return qn__absent();
-        memcpy(name, p, n);
-        name[n] = '\0';
-        at = qn__member(at, name);
-        if (!p[n]) return at;
-        p += n + 1;
-    }
-    return qn__absent();
+    char part[256];
+    const qn_val ref = qn__member(schema, "$ref");
+    if (!qn__is_str(ref) || ref.s->n > sizeof part) return qn__absent();
+    const qn_val *at = qn__schema_pointer(&root, ref.s->data, ref.s->n, part);
+    return at && at->type != QN_VAL_none ? *at : qn__absent();
 }
 
 qn_val qn__schema_resolve(qn_val root, qn_val schema)
 {
-    for (int i = 0; i < MAX_DEPTH && qn__given(qn__member(schema, "$ref")); i++)
-        schema = resolve(root, qn__member(schema, "$ref"));
+    for (int i = 0; i < QN_VALUE_MAX_REFS && qn__given(qn__member(schema, "$ref")); i++)
+        schema = qn__schema_follow(root, schema);
     return schema;
 }
 
-int qn__schema_types(qn_val root, qn_val schema, int depth)
+qn_val qn__schema_property(qn_val schema, const char *key, size_t n)
+{
+    const qn_val properties = qn__member(schema, "properties");
+    const qn_val *said = properties.type == QN_VAL_dict ? qn__dict_slot(properties.d, key, n) : NULL;
+    return said ? *said : qn__member(schema, "additionalProperties");
+}
+
+static int types_of(qn_val root, qn_val schema, int depth, int *left)
 {
     static const char *const unions[] = {"anyOf", "oneOf", "allOf"};
     int types = 0;
     schema = qn__schema_resolve(root, schema);
-    if (schema.type != QN_VAL_dict || depth > MAX_DEPTH) return 0;
+    if (schema.type != QN_VAL_dict || depth > MAX_DEPTH || --*left < 0) return 0;
     const qn_val type = qn__member(schema, "type"), list = qn__member(schema, "enum");
     qn_val value;
     if (qn__is_str(type)) return type_named(type);
@@ -73,11 +73,17 @@ int qn__schema_types(qn_val root, qn_val schema, int depth)
     for (size_t u = 0; u < 3 && !types; u++) {
         const qn_val of = qn__member(schema, unions[u]);
         for (uint32_t i = 0; of.type == QN_VAL_list && i < of.l->n; i++)
-            types |= qn__schema_types(root, of.l->items[i], depth + 1);
+            types |= types_of(root, of.l->items[i], depth + 1, left);
     }
     if (!types && qn__given(qn__member(schema, "properties"))) types = QN_TYPE_object;
     if (!types && qn__given(qn__member(schema, "items"))) types = QN_TYPE_array;
     return types;
+}
+
+int qn__schema_types(qn_val root, qn_val schema)
+{
+    int left = MAX_LOOKS;
+    return types_of(root, schema, 0, &left);
 }
 
 /* ---- values ---------------------------------------------------------------------------------------- */

@@ -90,6 +90,8 @@ typedef struct qn_text_form {
 /* Defines rule `name`: the strings, of that form, that satisfy a schema. `empty` as above. */
 qn_status qn__grammar_add_text(qn_grammar *g, const char *name, const qn_val *schema, const qn_text_form *form,
                                bool *empty, qn_error *err);
+/* What a JSON pointer in the fragment of a URI, n bytes from its '#' on, leads to; NULL: nothing. part: room for n. */
+const qn_val *qn__schema_pointer(const qn_val *from, const char *pointer, size_t n, char *part);
 /* Every rule is there and none begins with itself; output follows `root`. gbnf: where a line and column are to be
  * shown, may be NULL. */
 qn_status qn__grammar_complete(qn_grammar *g, const char *root, const char *gbnf, qn_error *err);

@@ -212,6 +212,22 @@ static void what_is_wrong_is_content(void **state)
 
 #define CHANNEL(name) "{<|channel|>}" name "{<|message|>}"
 
+/* What a schema says of arguments where it refers to another, and of those that it does not name. */
+static void values_by_a_reference(void **state)
+{
+    (void)state;
+    static const char tools[] =
+        "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"$ref\": \"#/$defs/p\", "
+        "\"$defs\": "
+        "{\"p\": {\"type\": \"object\", \"properties\": {\"s\": {\"type\": \"string\"}, \"i\": {\"type\": "
+        "\"integer\"}}, \"additionalProperties\": {\"type\": \"string\"}}}}}}]";
+    says_with("parameters", N_PIECES, tools, NULL,
+              "{<tool_call>}\n<function=f>\n<parameter=s>\n12\n</parameter>\n<parameter=i>\n12\n</parameter>\n"
+              "<parameter=o>\n12\n</parameter>\n</function>\n{</tool_call>}",
+              false,
+              "null, \"tool_calls\": [" F("f", "{\\\"s\\\": \\\"12\\\", \\\"i\\\": 12, \\\"o\\\": \\\"12\\\"}") "]}");
+}
+
 static void headers(void **state)
 {
     (void)state;
@@ -287,6 +303,7 @@ int main(void)
         cmocka_unit_test(tokens_decide),
         cmocka_unit_test(where_the_prompt_ends),
         cmocka_unit_test(what_is_wrong_is_content),
+        cmocka_unit_test(values_by_a_reference),
         cmocka_unit_test(headers),
         cmocka_unit_test(made_under_want),
     };

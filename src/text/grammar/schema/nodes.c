@@ -282,36 +282,42 @@ static int32_t next_part(const char **at, char *out)
     return n;
 }
 
+const qn_val *qn__schema_pointer(const qn_val *from, const char *pointer, size_t n, char *part)
+{
+    const char *p = pointer;
+    if (*p != '#' || (p[1] && p[1] != '/') || strlen(p) < n) return NULL;
+    for (p++; *p == '/' && from;) {
+        p++;
+        const int32_t len = next_part(&p, part);
+        const qn_val *next = NULL;
+        if (len >= 0 && from->type == QN_VAL_dict) next = qn__dict_slot(from->d, part, (size_t)len);
+        if (len > 0 && len < 9 && from->type == QN_VAL_list) {
+            uint32_t index = 0;
+            bool digits = part[0] != '0' || len == 1;
+            for (int32_t i = 0; i < len; i++) {
+                digits = digits && part[i] >= '0' && part[i] <= '9';
+                index = 10 * index + (uint32_t)(part[i] - '0');
+            }
+            if (digits && index < from->l->n) next = &from->l->items[index];
+        }
+        from = next;
+    }
+    return from;
+}
+
 int32_t qn__schema_ref(qn_schema *c, int32_t node, const qn_vstr *ref)
 {
     char quoted[100];
-    const qn_val *at = c->nodes[c->nodes[node].base].value;
-    const char *p = ref->data;
     char *part = qn__schema_alloc(c, ref->n + 1, 1);
     if (!part) return -1;
     qn__str_quote(quoted, sizeof quoted, ref->data, ref->n);
-    if (*p != '#' || (p[1] && p[1] != '/') || strlen(p) < ref->n) {
+    if (ref->data[0] != '#' || (ref->data[1] && ref->data[1] != '/') || strlen(ref->data) < ref->n) {
         qn__schema_refuse(c, node, QN_STATUS_unsupported,
                           "\"$ref\": \"%s\" is not supported; it has to begin with \"#/\" and stay in the schema",
                           quoted);
         return -1;
     }
-    for (p++; *p == '/' && at;) {
-        p++;
-        const int32_t n = next_part(&p, part);
-        const qn_val *next = NULL;
-        if (n >= 0 && at->type == QN_VAL_dict) next = qn__dict_slot(at->d, part, (size_t)n);
-        if (n > 0 && n < 9 && at->type == QN_VAL_list) {
-            uint32_t index = 0;
-            bool digits = part[0] != '0' || n == 1;
-            for (int32_t i = 0; i < n; i++) {
-                digits = digits && part[i] >= '0' && part[i] <= '9';
-                index = 10 * index + (uint32_t)(part[i] - '0');
-            }
-            if (digits && index < at->l->n) next = &at->l->items[index];
-        }
-        at = next;
-    }
+    const qn_val *at = qn__schema_pointer(c->nodes[c->nodes[node].base].value, ref->data, ref->n, part);
     const int32_t found = at ? qn__schema_node_at(c, at) : -1;
     if (found < 0) qn__schema_refuse(c, node, QN_STATUS_format, "\"$ref\": there is no schema at \"%s\"", quoted);
     return found;
