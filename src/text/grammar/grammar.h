@@ -72,8 +72,9 @@ typedef struct qn_dialect {
     const char *never;   /* ASCII characters that do not stand in a string as they are, ascending, at most 2 */
     const char *escapes; /* pairs: such a character, and what stands for it behind a backslash; "": it cannot come */
     bool lines;          /* tabs and line ends stand in strings as they are */
-    bool bare_keys;      /* keys of objects are letters, digits, _ - . without quotes */
+    bool bare_keys;      /* keys of objects stand without quotes where they are qn__is_bare_key */
 } qn_dialect;
+bool qn__is_bare_key(const char *text, size_t n); /* letters, digits, _ - . and what is not ASCII */
 /* Defines rule `name`: the values, without white space around them, that satisfy a schema, parsed by qn__parse_json.
  * dialect NULL: as JSON. No rule of another source can be called like the others that are made. What was widened is
  * added to g->widened. Errors as of qn_grammar_create_schema; with `empty`, that no value satisfies it is none: *empty

@@ -287,11 +287,12 @@ static void free_number(qn_schema *c, int32_t from, int32_t to, bool integer)
 
 static void bare_name(qn_schema *c, int32_t from, int32_t to)
 {
-    static const char ranges[][2] = {{'a', 'z'}, {'A', 'Z'}, {'_', '_'}, {'0', '9'}, {'-', '-'}, {'.', '.'}};
+    static const uint32_t ranges[][2] = {{'a', 'z'}, {'A', 'Z'}, {'_', '_'}, {0x80, QN_MAX_CP},
+                                         {'0', '9'}, {'-', '-'}, {'.', '.'}};
     const int32_t more = qn__emit_state(c);
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-        if (i < 3) qn__emit_bytes(c, from, more, (uint8_t)ranges[i][0], (uint8_t)ranges[i][1]);
-        qn__emit_bytes(c, more, more, (uint8_t)ranges[i][0], (uint8_t)ranges[i][1]);
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges && more >= 0; i++) {
+        if (i < 4) qn__grammar_chars(c->g, from, more, ranges[i][0], ranges[i][1]);
+        qn__grammar_chars(c->g, more, more, ranges[i][0], ranges[i][1]);
     }
     qn__emit_empty(c, more, to);
 }

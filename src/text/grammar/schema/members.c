@@ -153,7 +153,7 @@ static void emit_others(members *m, int32_t from, int32_t to)
         names[i] = m->names[i]->data;
         lengths[i] = m->names[i]->n;
     }
-    static const char bare_name[] = "^[A-Za-z_][A-Za-z0-9_.-]*$";
+    static const char bare_name[] = "^[A-Za-z_\\u0080-\\u{10FFFF}][A-Za-z0-9_.\\u0080-\\u{10FFFF}-]*$";
     const bool bare = c->dialect && c->dialect->bare_keys;
     const bool free_name = m->n == 0 && m->n_patterns == 0 && !bare;
     if (!free_name) status = qn__nfa_other_than(&c->arena, names, lengths, m->n, &other, &err);

@@ -10,7 +10,10 @@ void qn__emit_quote(qn_schema *c, int32_t from, int32_t to)
 {
     const qn_dialect *d = c->dialect;
     if (!d || d->token == QN_TOKEN_NONE) {
-        qn__emit_word(c, from, to, d ? d->quote : "\"");
+        if (d && !*d->quote)
+            qn__emit_empty(c, from, to);
+        else
+            qn__emit_word(c, from, to, d ? d->quote : "\"");
         return;
     }
     const int32_t token = qn__grammar_token(c->g, NULL, 0, d->token);
@@ -28,22 +31,28 @@ void qn__emit_bool(qn_schema *c, bool b, int32_t from, int32_t to)
     qn__emit_word(c, from, to, b ? (d ? d->yes : "true") : (d ? d->no : "false"));
 }
 
-/* One that cannot stand without quotes, where keys do, leads nowhere. */
+bool qn__is_bare_key(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char byte = (unsigned char)text[i], letter = byte | 0x20;
+        const bool good = (letter >= 'a' && letter <= 'z') || (byte >= '0' && byte <= '9') || byte == '_' ||
+                          byte == '-' || byte == '.' || byte >= 0x80;
+        if (!good) return false;
+    }
+    return n > 0;
+}
+
 void qn__emit_key(qn_schema *c, const char *text, size_t n, int32_t from, int32_t to)
 {
-    char word[256];
-    if (!c->dialect || !c->dialect->bare_keys) {
+    if (!c->dialect || !c->dialect->bare_keys || !qn__is_bare_key(text, n)) {
         qn__emit_text(c, text, n, from, to);
         return;
     }
-    if (n == 0 || n >= sizeof word) return;
     for (size_t i = 0; i < n; i++) {
-        const char byte = text[i], letter = (char)(byte | 0x20);
-        if (!(letter >= 'a' && letter <= 'z') && !(byte >= '0' && byte <= '9') && !strchr("_-.", byte)) return;
-        word[i] = byte;
+        const int32_t next = i + 1 < n ? qn__emit_state(c) : to;
+        qn__emit_bytes(c, from, next, (uint8_t)text[i], (uint8_t)text[i]);
+        from = next;
     }
-    word[n] = '\0';
-    qn__emit_word(c, from, to, word);
 }
 
 void qn__emit_text(qn_schema *c, const char *text, size_t n, int32_t from, int32_t to)
