@@ -21,6 +21,16 @@ void qn__constrain_fail(qn_constrain *c, qn_status status, const char *fmt, ...)
 
 int qn__constrain_rule(qn_constrain *c) { return c->n_rules++; }
 
+bool qn__constrain_heap(qn_constrain *c)
+{
+    const qn_heap *h = &c->reader->heap;
+    if (h->status == QN_STATUS_nomem) qn__constrain_fail(c, QN_STATUS_nomem, "no memory");
+    if (h->status != QN_OK)
+        qn__constrain_fail(c, h->status, "tools: holding calls to their schemas takes more than %zu MiB",
+                           h->max_bytes >> 20);
+    return c->status == QN_OK;
+}
+
 /* ---- marks at the beginning and the end ---------------------------------------------------------------------- */
 
 bool qn__is_eog_mark(const qn_constrain *c, const char *s, size_t n)
@@ -102,14 +112,35 @@ static void put_think(qn_constrain *c, bool no_reasoning)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
 
+/* The schema of what comes now. */
+static void begin_schema(qn_constrain *c, qn_val root, bool strict, bool arguments, bool json)
+{
+    static const qn_vdict none;
+    const qn_schema_options options = {.widen = !strict, .object = arguments && json};
+    const bool is_schema = root.type == QN_VAL_dict || root.type == QN_VAL_bool;
+    c->root = is_schema ? root : (qn_val){.type = QN_VAL_dict, .d = (qn_vdict *)&none};
+    c->strict = strict;
+    const bool dialect = !json && qn__arguments_dialect(c, &c->dialect);
+    if (!qn__constraining(c)) return;
+    const qn_status status =
+        qn__schema_open(c->g, &c->root, &options, dialect ? &c->dialect : NULL, &c->schema, c->err);
+    if (status != QN_OK) c->status = status;
+}
+
+static void end_schema(qn_constrain *c)
+{
+    qn__schema_close(c->schema);
+    c->schema = NULL;
+}
+
 static void tool_rule(qn_constrain *c, qn_constrain_tool *t)
 {
     const bool json = c->found->syntax->read == qn__read_json;
     const bool plain =
         !c->found->loose && (c->found->syntax->read == qn__read_named || c->found->syntax->read == qn__read_channels);
-    c->strict = t->strict;
-    c->root = t->parameters;
-    const int arguments = json || plain ? qn__json_rule(c, t->parameters, true) : qn__arguments_rule(c, t->parameters);
+    begin_schema(c, t->parameters, t->strict, true, json || plain);
+    const int arguments = json || plain ? qn__json_rule(c, &c->root) : qn__arguments_rule(c);
+    end_schema(c);
     t->arguments = arguments;
     t->rule = qn__constrain_rule(c);
     PUT(c, "\nr%d ::= ", t->rule);
@@ -281,9 +312,9 @@ static void put_response(qn_constrain *c, const char *schema)
         qn__constrain_fail(c, QN_STATUS_format, "response schema: this is no JSON");
         return;
     }
-    c->strict = true;
-    c->root = value;
-    const int rule = qn__json_rule(c, value, false);
+    begin_schema(c, value, true, false, true);
+    const int rule = qn__json_rule(c, &c->root);
+    end_schema(c);
     PUT(c, "\nresponse ::= ");
     put_first(c, open, 1, true);
     PUT(c, "j%d ", rule);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/chat/constrain.h -- a grammar of a model's own syntax being made: GBNF text for what stands around values
  * (constrain.c, constrain_channels.c), rules for texts that end with a mark (until.c), and values by the tools' schemas
- * (constrain_values.c). */
+ * (constrain_values.c, constrain_tags.c). */
 #ifndef QN_TEXT_CHAT_CONSTRAIN_H
 #define QN_TEXT_CHAT_CONSTRAIN_H
 
 #include "text/chat/derive.h"
 #include "text/grammar/grammar.h"
+
+typedef struct qn_constrain_tags qn_constrain_tags;
 
 typedef struct qn_constrain {
     const qn_found *found;
@@ -15,8 +17,13 @@ typedef struct qn_constrain {
     qn_grammar *g;
     qn_str text; /* GBNF */
     int n_rules;
-    bool strict; /* the tool: what cannot be held is an error */
-    qn_val root; /* of its schema */
+    /* of the tool, or the answer, whose rules are being made */
+    bool strict; /* what cannot be held is an error */
+    qn_val root; /* its schema */
+    qn_schema *schema;
+    qn_dialect dialect;
+    qn_constrain_tags *tags; /* values that are tags within tags */
+    int32_t n_tags, cap_tags;
     qn_error *err;
     qn_status status; /* sticky */
 } qn_constrain;
@@ -30,7 +37,8 @@ typedef struct qn_constrain_tool {
 
 static inline bool qn__constraining(const qn_constrain *c) { return c->status == QN_OK && !c->text.failed; }
 void qn__constrain_fail(qn_constrain *c, qn_status status, const char *fmt, ...) QN_PRINTF(3, 4);
-int qn__constrain_rule(qn_constrain *c); /* the number of a new rule, whose name is "rN" */
+bool qn__constrain_heap(qn_constrain *c); /* false, and failed, where values found no room */
+int qn__constrain_rule(qn_constrain *c);  /* the number of a new rule, whose name is "rN" */
 #define PUT(c, ...) qn__str_printf(&(c)->text, __VA_ARGS__)
 
 /* Literal text, marks in it that are tokens as these; `id` and digits as wildcards. */
@@ -50,10 +58,12 @@ bool qn__is_eog_mark(const qn_constrain *c, const char *s, size_t n);
  * False where that cannot be held from here on. */
 bool qn__channel_rules(qn_constrain *c, const qn_constrain_tool *tools, int n_tools, bool several);
 
-/* A JSON value by a schema, by its rule's number. */
-int qn__json_rule(qn_constrain *c, qn_val schema, bool object);
+/* A value by the schema that stands at `at` in c->root, by its rule's number. */
+int qn__json_rule(qn_constrain *c, const qn_val *at);
+/* How values in arguments are written; false: as JSON. */
+bool qn__arguments_dialect(qn_constrain *c, qn_dialect *out);
 /* Arguments in the syntax's own way of writing values, from behind the name; rules are defined, the number of the one
  * to call is returned. */
-int qn__arguments_rule(qn_constrain *c, qn_val parameters);
+int qn__arguments_rule(qn_constrain *c);
 
 #endif

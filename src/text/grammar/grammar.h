@@ -67,7 +67,7 @@ qn_status qn__grammar_add_gbnf(qn_grammar *g, const char *gbnf, qn_error *err);
 /* How values are written where that is not JSON: brackets, commas, colons and numbers are JSON's. */
 typedef struct qn_dialect {
     const char *null, *yes, *no;
-    const char *quote;   /* around strings, a text .. */
+    const char *quote;   /* around strings, a text (of no bytes, too) .. */
     qn_token token;      /* .. or this token; QN_TOKEN_NONE */
     const char *never;   /* ASCII characters that do not stand in a string as they are, ascending, at most 2 */
     const char *escapes; /* pairs: such a character, and what stands for it behind a backslash; "": it cannot come */
@@ -75,22 +75,32 @@ typedef struct qn_dialect {
     bool bare_keys;      /* keys of objects stand without quotes where they are qn__is_bare_key */
 } qn_dialect;
 bool qn__is_bare_key(const char *text, size_t n); /* letters, digits, _ - . and what is not ASCII */
-/* Defines rule `name`: the values, without white space around them, that satisfy a schema, parsed by qn__parse_json.
- * dialect NULL: as JSON. No rule of another source can be called like the others that are made. What was widened is
- * added to g->widened. Errors as of qn_grammar_create_schema; with `empty`, that no value satisfies it is none: *empty
- * tells, and nothing may call the rule then. */
+
+/* A document, parsed by qn__parse_json, for the schemas in which rules are made. What it is made of outlives it, and
+ * nothing but qn__schema_close follows a failure. dialect NULL: as JSON. What is widened is added to g->widened. */
 typedef struct qn_val qn_val;
-qn_status qn__grammar_add_schema(qn_grammar *g, const char *name, const qn_val *schema,
-                                 const qn_schema_options *options, const qn_dialect *dialect, bool *empty,
-                                 qn_error *err);
+typedef struct qn_schema qn_schema;
+qn_status qn__schema_open(qn_grammar *g, const qn_val *root, const qn_schema_options *options,
+                          const qn_dialect *dialect, qn_schema **out, qn_error *err);
+void qn__schema_close(qn_schema *c); /* may be NULL */
+/* Defines rule `name`: the values, without white space around them, that satisfy the schema which stands at `at` in the
+ * document (NULL: any value). Its $refs are to the document. others: of these, those that are no strings. No rule of
+ * another source can be called like the others that are made. Errors as of qn_grammar_create_schema; with `empty`, that
+ * no value satisfies it is none: *empty tells, and nothing may call the rule then. */
+qn_status qn__schema_rule(qn_schema *c, const char *name, const qn_val *at, bool others, bool *empty);
 /* Strings as they are: no quotes, no escapes. */
 typedef struct qn_text_form {
     const char *pattern, *never; /* ECMA-262: what is found in it, and what is not (NULL: anything) */
     const char *without;         /* a text that does not come in it; NULL: any */
+    /* A text that is given by an enum or const stands as it is, too, where this says yes; NULL: none. */
+    bool (*reads)(const char *text, size_t n, bool *nomem);
 } qn_text_form;
-/* Defines rule `name`: the strings, of that form, that satisfy a schema. `empty` as above. */
-qn_status qn__grammar_add_text(qn_grammar *g, const char *name, const qn_val *schema, const qn_text_form *form,
-                               bool *empty, qn_error *err);
+/* The same for the strings, of that form, that satisfy it. */
+qn_status qn__schema_texts(qn_schema *c, const char *name, const qn_val *at, const qn_text_form *form, bool *empty);
+/* One rule, of the whole document. */
+qn_status qn__grammar_add_schema(qn_grammar *g, const char *name, const qn_val *schema,
+                                 const qn_schema_options *options, const qn_dialect *dialect, bool *empty,
+                                 qn_error *err);
 /* What a JSON pointer in the fragment of a URI, n bytes from its '#' on, leads to; NULL: nothing. part: room for n. */
 const qn_val *qn__schema_pointer(const qn_val *from, const char *pointer, size_t n, char *part);
 /* Every rule is there and none begins with itself; output follows `root`. gbnf: where a line and column are to be

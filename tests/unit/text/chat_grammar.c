@@ -266,6 +266,13 @@ static void refused(const char *name, const qn_chat_constraint *c, qn_status sta
     "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": " strict ", \"parameters\": {\"type\": " \
     "\"object\", \"properties\": {\"a\": {\"type\": \"string\", " keyword "}}}}}]"
 
+#define REQUIRING(strict, pattern) \
+    "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": " strict ", \"parameters\": {\"type\": " \
+    "\"object\", \"properties\": {\"a\": {\"type\": \"string\", \"pattern\": \"" pattern \
+    "\"}}, \"required\": [\"a\"]}}}]"
+#define PARAMETERS(keywords) \
+    "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": true, \"parameters\": {" keywords "}}}]"
+
 static void what_cannot_be_held(void **state)
 {
     (void)state;
@@ -298,8 +305,31 @@ static void what_cannot_be_held(void **state)
     refused("parameters",
             &(qn_chat_constraint){.tools = TOOL("true", "\"pattern\": \"(?=x)\""), .tool_choice = "required"},
             QN_STATUS_unsupported, "look");
-    refused("python", &(qn_chat_constraint){.tools = TOOL("true", "\"pattern\": \"^'$\""), .tool_choice = "required"},
-            QN_STATUS_invalid, "no value can satisfy it");
+    refused("python", &(qn_chat_constraint){.tools = REQUIRING("true", "^'$"), .tool_choice = "required"},
+            QN_STATUS_invalid, "\"a\": no value can satisfy it");
+    static const char *const by_syntax[] = {"parameters", "python", "loose", "nested"};
+    for (size_t i = 0; i < sizeof by_syntax / sizeof *by_syntax; i++) {
+        refused(by_syntax[i],
+                &(qn_chat_constraint){.tools = TOOL("true", "\"$ref\": \"#/$defs/x\""), .tool_choice = "required"},
+                QN_STATUS_format, "\"$ref\"");
+        refused(by_syntax[i],
+                &(qn_chat_constraint){.tools = PARAMETERS("\"$ref\": \"#/$defs/x\""), .tool_choice = "required"},
+                QN_STATUS_format, "\"$ref\"");
+        refused(by_syntax[i],
+                &(qn_chat_constraint){.tools = PARAMETERS("\"$ref\": \"#/$defs/x\", \"minProperties\": 1, \"$defs\": "
+                                                          "{\"x\": {}}"),
+                                      .tool_choice = "required"},
+                QN_STATUS_unsupported, "\"minProperties\"");
+        refused(by_syntax[i],
+                &(qn_chat_constraint){.tools = PARAMETERS("\"$ref\": \"#/$defs/x\", \"required\": [\"y\"], \"$defs\": "
+                                                          "{\"x\": {}}"),
+                                      .tool_choice = "required"},
+                QN_STATUS_unsupported, "\"required\"");
+        refused(by_syntax[i],
+                &(qn_chat_constraint){.tools = PARAMETERS("\"required\": [\"y\"], \"additionalProperties\": false"),
+                                      .tool_choice = "required"},
+                QN_STATUS_invalid, "\"y\" is required");
+    }
     refused("parameters",
             &(qn_chat_constraint){.tools = TOOL("true", "\"pattern\": \"^ $\""), .tool_choice = "required"},
             QN_STATUS_invalid, "no text can satisfy");

@@ -38,7 +38,12 @@ static void strict_where_values_are_no_json(void **state)
          "\n</parameter>\n</function>\n</tool_call>",
          {"xy", "x</p>", "\303\251y"},
          {"", "x", "x</parameter>y", "\303\251"}},
-        {"python", word, "<|calls|>[f(a='", "')]<|/calls|>", {"ab", "ab12"}, {"a", "abcdef", "ab'", "ab\\n"}},
+        {"python",
+         word,
+         "<|calls|>[f(a='",
+         "')]<|/calls|>",
+         {"ab", "ab12", "ab\\n", "ab\n"},
+         {"a", "abcdef", "ab'", "ab\\\\12"}},
         {"python",
          list,
          "<|calls|>[f(a=[",
@@ -114,6 +119,226 @@ static void strict_where_values_are_no_json(void **state)
         qn_tokenizer_destroy(tok);
         qn_chat_template_destroy(t);
     }
+}
+
+/* A tool whose parameters are these. */
+#define TOOL_BY(strict, parameters) \
+    "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": " strict ", \"parameters\": " parameters \
+    "}}]"
+#define LETTERS "{\"type\": \"string\", \"pattern\": \"^[a-z]+$\"}"
+
+typedef struct call_row {
+    const char *name, *tools, *before, *after;
+    const char *good[6], *bad[6];
+} call_row;
+
+static void try_rows(const call_row *rows, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        const call_row *r = &rows[k];
+        qn_chat_template *t;
+        int n_marks, i = 0;
+        while (strcmp(reader_templates[i].name, r->name) != 0) i++;
+        const char *source = reader_templates[i].source;
+        assert_int_equal(qn_chat_template_create(source, strlen(source), &t, NULL), QN_OK);
+        qn_tokenizer *tok = vocabulary(t, false, &n_marks);
+        const qn_chat_constraint c = {.tools = r->tools, .tool_choice = "required"};
+        for (int bad = 0; bad < 2; bad++)
+            for (int j = 0; j < 6 && (bad ? r->bad[j] : r->good[j]); j++) {
+                char text[600];
+                snprintf(text, sizeof text, "%s%s%s", r->before, bad ? r->bad[j] : r->good[j], r->after);
+                if (takes(t, tok, "<|im_start|>assistant\n", &c, text) == bad)
+                    fail_msg("row %zu, %s: %s", k, r->name, text);
+            }
+        qn_tokenizer_destroy(tok);
+        qn_chat_template_destroy(t);
+    }
+}
+
+#define PARAMETERS    "<tool_call>\n<function=f>\n", "</function>\n</tool_call>"
+#define P(key, value) "<parameter=" key ">\n" value "\n</parameter>\n"
+#define PYTHON        "<|calls|>[f(", ")]<|/calls|>"
+#define LOOSE         "<|tool_call>call:f{", "}<tool_call|>"
+#define L(text)       "<|\"|>" text "<|\"|>"
+#define NESTED        "]~[<calls>\n]~[<invoke name=\"f\">", "]~[</invoke>\n]~[</calls>"
+#define N(key, value) "]~[<" key ">" value "]~[</" key ">"
+
+/* A $ref in a property is to the whole of the parameters; what stands beside it holds, too. */
+static void references(void **state)
+{
+    (void)state;
+    static const char other[] =
+        TOOL_BY("true",
+                "{\"properties\": {\"a\": {\"$ref\": \"#/properties/b\"}, \"b\": " LETTERS "}, \"required\": [\"a\"]}");
+    static const char beside[] =
+        TOOL_BY("true", "{\"properties\": {\"a\": {\"$ref\": \"#/$defs/w\", \"maxLength\": 2}}, \"$defs\": {\"w\": "
+                        "{\"type\": \"string\"}}, \"required\": [\"a\"]}");
+    static const char whole[] = TOOL_BY("true", "{\"$ref\": \"#/$defs/~0~1\", \"$defs\": {\"~/\": {\"properties\": "
+                                                "{\"a\": " LETTERS "}, \"required\": [\"a\"]}}}");
+    static const char again[] =
+        TOOL_BY("true", "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"l\": {\"$ref\": "
+                        "\"#\"}, \"r\": {\"$ref\": \"#\"}}, \"required\": [\"a\"], \"additionalProperties\": false}");
+    static const char list[] =
+        TOOL_BY("true", "{\"type\": \"object\", \"readOnly\": true, \"properties\": {\"a\": {\"$ref\": \"#/$defs/l\"}, "
+                        "\"b\": {\"$ref\": \"#/$defs/l\", \"maxItems\": 1}}, \"$defs\": {\"l\": {\"type\": \"array\", "
+                        "\"minItems\": 1.0, \"maxItems\": 2.0, \"items\": {\"type\": \"integer\"}}}}");
+    static const call_row rows[] = {
+        {"parameters", other, PARAMETERS, {P("a", "xy")}, {P("a", "1"), P("a", "X"), P("b", "xy")}},
+        {"python", other, PYTHON, {"a='xy'"}, {"a='1'", "a=1"}},
+        {"loose", other, LOOSE, {"a:" L("xy")}, {"a:" L("1"), "a:1"}},
+        {"nested", other, NESTED, {N("a", "xy")}, {N("a", "1")}},
+        {"parameters", beside, PARAMETERS, {P("a", "xy"), P("a", "")}, {P("a", "xyz")}},
+        {"python", beside, PYTHON, {"a='xy'"}, {"a='xyz'"}},
+        {"nested", beside, NESTED, {N("a", "xy")}, {N("a", "xyz")}},
+        {"parameters", whole, PARAMETERS, {P("a", "xy")}, {P("a", "X"), ""}},
+        {"python", whole, PYTHON, {"a='xy'"}, {"a='X'", ""}},
+        {"parameters",
+         again,
+         PARAMETERS,
+         {P("a", "1"), P("a", "1") P("l", "{\"a\": 2, \"r\": {\"a\": 3}}")},
+         {P("a", "1") P("l", "{\"r\": {\"a\": 3}}"), P("a", "x")}},
+        {"python", again, PYTHON, {"a=1, l={'a': 2, 'l': {'a': 3}}"}, {"a=1, l={'a': 2, 'l': {'a': 'x'}}", "a='x'"}},
+        {"nested",
+         again,
+         NESTED,
+         {N("a", "1"), N("a", "1") N("l", N("a", "2")) N("r", N("a", "3") N("r", N("a", "4")))},
+         {N("a", "1") N("l", ""), N("a", "1") N("l", N("a", "x")), N("a", "1") N("r", N("r", N("a", "4")))}},
+        {"nested",
+         list,
+         NESTED,
+         {N("a", N("item", "1") N("item", "2")), N("b", "[1]")},
+         {N("a", ""), N("a", N("item", "1") N("item", "2") N("item", "3")), N("b", "[1, 2]"), N("b", "[]")}},
+    };
+    try_rows(rows, ARRAY_LEN(rows));
+}
+
+/* What is required is asked for, whether properties name it or not. */
+static void required_names(void **state)
+{
+    (void)state;
+    static const char others[] =
+        TOOL_BY("true", "{\"properties\": {\"a\": {}}, \"required\": [\"n\", \"a\", \"n\"], \"additionalProperties\": "
+                        "{\"type\": \"integer\"}}");
+    static const char any[] = TOOL_BY("false", "{\"required\": [\"n\"]}");
+    static const char never[] = TOOL_BY("false", "{\"required\": [\"n\"], \"additionalProperties\": false}");
+    static const call_row rows[] = {
+        {"parameters", others, PARAMETERS, {P("a", "x") P("n", "1")}, {P("a", "x"), P("a", "x") P("n", "y")}},
+        {"python", others, PYTHON, {"a=True, n=1"}, {"a=True", "a=True, n='y'"}},
+        {"nested", others, NESTED, {N("a", "x") N("n", "1")}, {N("a", "x"), N("a", "x") N("n", "y")}},
+        {"parameters", any, PARAMETERS, {P("n", "x")}, {""}},
+        {"loose", any, LOOSE, {"n:" L("x"), "n:1"}, {""}},
+        {"python", never, PYTHON, {""}, {"n=1"}},
+    };
+    try_rows(rows, ARRAY_LEN(rows));
+}
+
+/* Keys that are no names, and texts in which nothing is escaped. */
+static void keys_and_texts(void **state)
+{
+    (void)state;
+    static const char keys[] =
+        TOOL_BY("true",
+                "{\"properties\": {\"o\": {\"type\": \"object\", \"properties\": {\"gr\303\266\303\237e\": {\"type\": "
+                "\"integer\"}, \"a b\": {\"type\": \"integer\"}}, \"additionalProperties\": {\"type\": \"null\"}}, "
+                "\"x y\": {\"type\": \"integer\"}}}");
+    static const char given[] =
+        TOOL_BY("true",
+                "{\"properties\": {\"a\": {\"enum\": [\"it's\", \"C:\\\\d\\\\\", \"l\\nm\", \"x', y\", \"x', y=1\", "
+                "\"\\\\'\", 7]}, \"never\": {\"enum\": [\"x', y=1\"]}, \"two words\": {}}}");
+    static const char lax[] =
+        TOOL_BY("false", "{\"properties\": {\"a\": {\"enum\": [\"', y=1\"]}, \"b\": {\"enum\": [\"', y=1\"]}, \"l\": "
+                         "{\"items\": {\"const\": \"it's\"}}}, \"required\": [\"b\"]}");
+    static const call_row rows[] = {
+        {"loose",
+         keys,
+         LOOSE,
+         {"o:{gr\303\266\303\237e:1," L("a b") ":2}", "o:{\303\274:null}", "o:{}," L("x y") ":3"},
+         {"o:{a b:2}", "o:{" L("a b") ":null}", "o:{},x y:3"}},
+        {"python",
+         given,
+         PYTHON,
+         {"a='it's'", "a='C:\\d\\'", "a='l\nm'", "a='x', y'", "a=7", ""},
+         {"a='x', y=1'", "a='\\''", "a='its'", "never='x', y=1'", "two words=1", "a='C:\\\\d\\\\'"}},
+        {"python", lax, PYTHON, {"b='z', l=['it\\'s']", "b=1"}, {"", "a='', y=1', b=1", "b=1, l=['it's']"}},
+    };
+    try_rows(rows, ARRAY_LEN(rows));
+    /* the reader takes them for what they are */
+    static const struct {
+        const char *name, *text, *want;
+    } read[] = {
+        {"python", "<|calls|>[f(a='it's')]<|/calls|>", "{\"a\": \"it's\"}"},
+        {"python", "<|calls|>[f(a='C:\\d\\')]<|/calls|>", "{\"a\": \"C:\\\\d\\\\\"}"},
+        {"python", "<|calls|>[f(a='x', y')]<|/calls|>", "{\"a\": \"x', y\"}"},
+        {"loose", "<|tool_call>call:f{o:{gr\303\266\303\237e:1," L("a b") ":2}," L("x y") ":3}<tool_call|>",
+         "{\"o\": {\"gr\303\266\303\237e\": 1, \"a b\": 2}, \"x y\": 3}"},
+    };
+    for (size_t k = 0; k < ARRAY_LEN(read); k++) {
+        qn_chat_template *t;
+        qn_chat_reader *r;
+        const qn_chat_event *e;
+        size_t n;
+        char *json;
+        int i = 0;
+        while (strcmp(reader_templates[i].name, read[k].name) != 0) i++;
+        const char *source = reader_templates[i].source;
+        assert_int_equal(qn_chat_template_create(source, strlen(source), &t, NULL), QN_OK);
+        assert_int_equal(qn_chat_reader_create(t, NULL, keys, NULL, &r, NULL), QN_OK);
+        assert_int_equal(qn_chat_reader_text(r, read[k].text, strlen(read[k].text), &e, &n, NULL), QN_OK);
+        assert_int_equal(qn_chat_reader_finish(r, false, &e, &n, NULL), QN_OK);
+        assert_int_equal(qn_chat_reader_message(r, &json, NULL), QN_OK);
+        qn_heap h;
+        qn__jinja_heap_init(&h, &(qn_jinja_options){0}, NULL);
+        const qn_val calls = qn__member(qn__parse_json(&h, json, strlen(json), false), "tool_calls");
+        if (calls.type != QN_VAL_list) fail_msg("%s", json);
+        const qn_val got = qn__member(qn__member(calls.l->items[0], "function"), "arguments");
+        assert_string_equal(got.s->data, read[k].want);
+        qn__jinja_heap_deinit(&h);
+        qn_free(json);
+        qn_chat_reader_destroy(r);
+        qn_chat_template_destroy(t);
+    }
+}
+
+/* Hundreds of texts that are given share one look at what a text may be. */
+static void many_texts(void **state)
+{
+    (void)state;
+    char *tools = NULL;
+    size_t n;
+    FILE *f = open_memstream(&tools, &n);
+    fputs(
+        "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": true, \"parameters\": {\"properties\": "
+        "{\"a\": {\"enum\": [null",
+        f);
+    for (int i = 0; i < 600; i++) fprintf(f, ", \"value number %d of many\"", i);
+    fputs("]}}}}}]", f);
+    fclose(f);
+    const call_row rows[] = {{"parameters",
+                              tools,
+                              PARAMETERS,
+                              {P("a", "value number 0 of many"), P("a", "value number 599 of many"), P("a", "null")},
+                              {P("a", "value number 600 of many"), P("a", "value number"), P("a", "None")}}};
+    try_rows(rows, 1);
+    free(tools);
+}
+
+/* With two members that lead back to the whole, rules for each way there would be thousands. */
+static void deep_tags(void **state)
+{
+    (void)state;
+    static const char tree[] =
+        TOOL_BY("false",
+                "{\"properties\": {\"t\": {\"$ref\": \"#/$defs/t\"}}, \"$defs\": {\"t\": {\"type\": \"object\", "
+                "\"properties\": {\"l\": {\"$ref\": \"#/$defs/t\"}, \"r\": {\"$ref\": \"#/$defs/t\"}, \"v\": "
+                "{\"type\": \"integer\"}}}}}");
+    char deep[600] = "", json[700];
+    for (int i = 0; i < 12; i++) strcat(deep, "]~[<r>");
+    strcat(deep, "{\"l\": {\"v\": 1}}");
+    for (int i = 0; i < 12; i++) strcat(deep, "]~[</r>");
+    snprintf(json, sizeof json, "]~[<t>%s]~[</t>", deep);
+    const call_row rows[] = {
+        {"nested", tree, NESTED, {N("t", N("l", N("v", "1")) N("r", N("v", "2"))), json}, {N("t", N("v", "x"))}}};
+    try_rows(rows, 1);
 }
 
 /* No mark tells a call of a template like Llama 3's; its beginning does. */
@@ -226,6 +451,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strict_where_values_are_no_json),
+        cmocka_unit_test(references),
+        cmocka_unit_test(required_names),
+        cmocka_unit_test(keys_and_texts),
+        cmocka_unit_test(many_texts),
+        cmocka_unit_test(deep_tags),
         cmocka_unit_test(calls_without_a_mark),
         cmocka_unit_test(calls_in_headers),
     };

@@ -108,6 +108,20 @@ static void try_value(syntax *s, const char *tools, const char *value, bool righ
     qn_prompt_deinit(&whole);
 }
 
+/* The schema as it has to be at #/properties/a, where its $refs are to itself. Freed with free. */
+static char *as_property(const char *schema)
+{
+    static const char ref[] = "\"$ref\": \"#", to[] = "/properties/a";
+    char *out = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&out, &n);
+    for (const char *next; (next = strstr(schema, ref)); schema = next + sizeof ref - 1)
+        fprintf(f, "%.*s%s%s", (int)(next - schema), schema, ref, to);
+    fputs(schema, f);
+    fclose(f);
+    return out;
+}
+
 static void close_schema(syntax *s)
 {
     qn_matcher_destroy(s->m);
@@ -170,14 +184,16 @@ static void values_of_strict_tools(void **state)
             for (size_t k = 0; k < ARRAY_LEN(all); k++) close_schema(&all[k]);
             free(tools);
             tools = NULL;
-            open = strncmp(line, "s ", 2) == 0 && !strstr(line, "$ref") && n++ % EVERY == 0; /* a $ref is to the root */
+            open = strncmp(line, "s ", 2) == 0 && !strstr(line, "$id") && n++ % EVERY == 0; /* a $ref is to that */
             of_writing = false;
+            char *property = as_property(line + 1);
             if (open && asprintf(&tools,
                                  "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": true, "
                                  "\"parameters\": {\"type\": \"object\", \"properties\": {\"a\": %s}, \"required\": "
                                  "[\"a\"], \"additionalProperties\": false}}}]",
-                                 line + 2) < 0)
+                                 property) < 0)
                 fail();
+            free(property);
             char *good = open ? canonical(tools, strlen(tools), NULL) : NULL;
             open = good;
             free(good);

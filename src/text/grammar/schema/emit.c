@@ -441,14 +441,9 @@ static void emit_body(qn_schema *c, int32_t set, int32_t from, int32_t to)
     if (literals) qn__emit_literals(c, literals, n_literals, from, to);
 }
 
-void qn__emit_schema(qn_schema *c, int32_t rule)
+void qn__emit_values(qn_schema *c, int32_t set, int32_t from, int32_t to)
 {
-    const int32_t begin = qn__emit_state(c), end = qn__emit_state(c);
-    const int32_t both[2] = {0, c->object};
-    if (c->status != QN_OK || end < 0) return;
-    c->g->rules[rule].begin = begin;
-    c->g->rules[rule].end = end;
-    qn__emit_set(c, qn__schema_set(c, both, c->object < 0 ? 1 : 2), begin, end);
+    qn__emit_set(c, set, from, to);
     for (int32_t i = 0; i < c->n_queue && qn__schema_going(c) && !c->g->failed; i++) {
         const qn_rule *r = &c->g->rules[c->sets[c->queue[i]].rule];
         emit_body(c, c->queue[i], r->begin, r->end);

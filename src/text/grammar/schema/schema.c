@@ -143,45 +143,122 @@ static void forget(qn_schema *c, mark at, int32_t rule)
     c->restart = false;
 }
 
-/* {"type": "object"} */
-static int32_t object_node(qn_schema *c)
+/* {"type": [..]} */
+static int32_t type_node(qn_schema *c, const char *const *types, uint32_t n)
 {
-    static const qn_vstr type = {.data = "type", .n = 4, .n_chars = 4};
-    static const qn_vstr name = {.data = "object", .n = 6, .n_chars = 6};
-    qn_val *values = qn__schema_alloc(c, 3, sizeof *values);
+    qn_val *values = qn__schema_alloc(c, n + 3, sizeof *values);
+    qn_vstr *texts = qn__schema_alloc(c, n + 1, sizeof *texts);
     qn_vdict *d = qn__schema_alloc(c, 1, sizeof *d);
-    if (!values || !d) return -1;
-    values[0] = (qn_val){.type = QN_VAL_str, .s = &type};
-    values[1] = (qn_val){.type = QN_VAL_str, .s = &name};
-    *d = (qn_vdict){.keys = &values[0], .values = &values[1], .n = 1, .cap = 1};
-    values[2] = qn__of_dict(d);
-    return qn__schema_read(c, &values[2]);
+    qn_vlist *list = qn__schema_alloc(c, 1, sizeof *list);
+    if (!values || !texts || !d || !list) return -1;
+    for (uint32_t i = 0; i <= n; i++) {
+        const char *text = i < n ? types[i] : "type";
+        const uint32_t len = (uint32_t)strlen(text);
+        texts[i] = (qn_vstr){.data = text, .n = len, .n_chars = len};
+        values[i] = (qn_val){.type = QN_VAL_str, .s = &texts[i]};
+    }
+    *list = (qn_vlist){.items = values, .n = n, .cap = n};
+    values[n + 1] = qn__of_list(list);
+    *d = (qn_vdict){.keys = &values[n], .values = &values[n + 1], .n = 1, .cap = 1};
+    values[n + 2] = qn__of_dict(d);
+    return qn__schema_read(c, &values[n + 2]);
+}
+
+qn_status qn__schema_open(qn_grammar *g, const qn_val *root, const qn_schema_options *options,
+                          const qn_dialect *dialect, qn_schema **out, qn_error *err)
+{
+    static const char *const object[] = {"object"}, *const others[] = {"null", "boolean", "number", "array", "object"};
+    static const qn_schema_options none;
+    qn_arena arena;
+    qn__arena_init(&arena, 0);
+    qn_schema *c = qn__arena_alloc(&arena, sizeof *c);
+    *out = c;
+    if (!c) {
+        qn__arena_deinit(&arena);
+        return QN_FAIL(err, nomem, "out of memory: a JSON schema");
+    }
+    *c = (qn_schema){.arena = arena, .g = g, .options = options ? *options : none, .dialect = dialect, .err = err};
+    qn__schema_read(c, root);
+    c->object = c->options.object ? type_node(c, object, 1) : -1;
+    c->others = type_node(c, others, sizeof others / sizeof *others);
+    return c->status;
+}
+
+void qn__schema_close(qn_schema *c)
+{
+    if (!c) return;
+    qn_arena arena = c->arena;
+    qn__arena_deinit(&arena);
+}
+
+/* What a rule took is given back, but for the work: that is counted over the whole document. */
+static void put_back(qn_schema *c, const qn_schema *before, qn_arena_mark memory)
+{
+    const qn_schema after = *c;
+    *c = *before;
+    c->arena = after.arena;
+    c->status = after.status;
+    c->steps = after.steps;
+    qn__arena_reset(&c->arena, memory);
+}
+
+/* form NULL: values as the dialect writes them, else strings of that form. */
+static qn_status add_rule(qn_schema *c, const char *name, const qn_val *at, bool others, const qn_text_form *form,
+                          bool *empty)
+{
+    qn_grammar *g = c->g;
+    const qn_schema before = *c;
+    const qn_arena_mark memory = qn__arena_get_mark(&c->arena);
+    const int32_t node = at ? qn__schema_node_at(c, at) : -1, rule = qn__grammar_rule(g, name, strlen(name), 0);
+    const mark here = {g->n_states, g->n_edges, g->n_rules};
+    int32_t nodes[3], n = 0;
+    bool ends = true;
+    if (c->status != QN_OK) return c->status;
+    if (rule < 0) return c->status = qn__grammar_failure(g, c->err);
+    if (g->rules[rule].begin >= 0)
+        return c->status = QN_FAIL(c->err, invalid, "grammar: rule \"%.60s\" is defined twice", name);
+    if (node >= 0) nodes[n++] = node;
+    if (node == 0 && c->object >= 0) nodes[n++] = c->object;
+    if (others) nodes[n++] = c->others;
+    do {
+        forget(c, here, rule);
+        const int32_t from = qn__emit_state(c), to = qn__emit_state(c), set = qn__schema_set(c, nodes, n);
+        if (to < 0 || set < 0) continue;
+        g->rules[rule].begin = from;
+        g->rules[rule].end = to;
+        if (form)
+            qn__emit_texts(c, set, form, from, to);
+        else
+            qn__emit_values(c, set, from, to);
+    } while (c->status == QN_OK && c->restart);
+    if (c->status == QN_OK) c->status = qn__grammar_failure(g, c->err);
+    if (c->status == QN_OK) c->status = qn__grammar_trim(g, rule, here.n_states, here.n_edges, &ends, c->err);
+    if (empty) *empty = !ends;
+    if (c->status == QN_OK && !ends && !empty)
+        qn__schema_fail(c, QN_STATUS_invalid, "no %s can satisfy it", form ? "text" : "value");
+    put_back(c, &before, memory);
+    return c->status;
+}
+
+qn_status qn__schema_rule(qn_schema *c, const char *name, const qn_val *at, bool others, bool *empty)
+{
+    return add_rule(c, name, at, others, NULL, empty);
+}
+
+qn_status qn__schema_texts(qn_schema *c, const char *name, const qn_val *at, const qn_text_form *form, bool *empty)
+{
+    return add_rule(c, name, at, false, form, empty);
 }
 
 qn_status qn__grammar_add_schema(qn_grammar *g, const char *name, const qn_val *schema,
                                  const qn_schema_options *options, const qn_dialect *dialect, bool *empty,
                                  qn_error *err)
 {
-    static const qn_schema_options none;
-    qn_schema c = {.g = g, .options = options ? *options : none, .dialect = dialect, .err = err};
-    const int32_t rule = qn__grammar_rule(g, name, strlen(name), 0);
-    if (rule < 0) return qn__grammar_failure(g, err);
-    if (g->rules[rule].begin >= 0) return QN_FAIL(err, invalid, "grammar: rule \"%.60s\" is defined twice", name);
-    const mark at = {g->n_states, g->n_edges, g->n_rules};
-    qn__arena_init(&c.arena, 0);
-    qn__schema_read(&c, schema);
-    c.object = c.options.object ? object_node(&c) : -1;
-    do {
-        forget(&c, at, rule);
-        qn__emit_schema(&c, rule);
-    } while (c.status == QN_OK && c.restart);
-    if (c.status == QN_OK) c.status = qn__grammar_failure(g, err);
-    bool ends = true;
-    if (c.status == QN_OK) c.status = qn__grammar_trim(g, rule, at.n_states, at.n_edges, &ends, err);
-    if (empty) *empty = !ends;
-    if (c.status == QN_OK && !ends && !empty) qn__schema_fail(&c, QN_STATUS_invalid, "no value can satisfy it");
-    qn__arena_deinit(&c.arena);
-    return c.status;
+    qn_schema *c;
+    qn_status status = qn__schema_open(g, schema, options, dialect, &c, err);
+    if (status == QN_OK) status = qn__schema_rule(c, name, schema, false, empty);
+    qn__schema_close(c);
+    return status;
 }
 
 qn_status qn_grammar_create_schema(const char *schema, const qn_schema_options *options, qn_grammar **out,

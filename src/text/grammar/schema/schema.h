@@ -19,7 +19,7 @@
 #define QN_SCHEMA_MAX_COUNT  100000 /* of characters or elements */
 #define QN_SCHEMA_MAX_DIGITS 10000
 #define QN_SCHEMA_MAX_SHAPES 20000   /* of one set */
-#define QN_SCHEMA_MAX_STEPS  2000000 /* of combining shapes: below 100 ms */
+#define QN_SCHEMA_MAX_STEPS  2000000 /* of combining shapes of a document: below 100 ms */
 
 /* One bit each in qn_schema_node.allows. */
 typedef enum qn_json_type {
@@ -111,8 +111,8 @@ typedef struct qn_schema_regex {
     qn_nfa nfa;
 } qn_schema_regex;
 
-typedef struct qn_schema {
-    qn_arena arena;
+struct qn_schema {
+    qn_arena arena; /* holds this struct too */
     qn_grammar *g;
     qn_schema_options options;
     const qn_dialect *dialect; /* NULL: JSON */
@@ -125,8 +125,8 @@ typedef struct qn_schema {
     int n_too_large;
     qn_schema_node *nodes;
     int32_t n_nodes, cap_nodes;
-    int32_t object;      /* the node of options.object, or -1 */
-    int32_t *node_slots; /* of addresses */
+    int32_t object, others; /* nodes: {"type": "object"} of options.object, or -1; all types but strings */
+    int32_t *node_slots;    /* of addresses */
     uint32_t n_node_slots;
     qn_schema_set *sets;
     int32_t n_sets, cap_sets;
@@ -142,7 +142,7 @@ typedef struct qn_schema {
     } * classes; /* of characters, as rules */
     int32_t n_classes, cap_classes;
     int32_t general[QN_GENERAL_COUNT]; /* rules + 1 */
-} qn_schema;
+};
 
 /* ---- schema.c: errors, memory ------------------------------------------------------------------------ */
 
@@ -203,7 +203,9 @@ void qn__emit_number(qn_schema *c, const qn_schema_shape *s, int32_t from, int32
 
 /* ---- emit.c and its parts: states and edges between `from` and `to` ---------------------------------------- */
 
-void qn__emit_schema(qn_schema *c, int32_t rule);
+/* The rule of a set and all that it calls; the strings in it as they are. */
+void qn__emit_values(qn_schema *c, int32_t set, int32_t from, int32_t to);
+void qn__emit_texts(qn_schema *c, int32_t set, const qn_text_form *form, int32_t from, int32_t to);
 int32_t qn__general_rule(qn_schema *c, qn_general_rule which);
 int32_t qn__set_rule(qn_schema *c, int32_t set); /* made later, when it is new; -1 after a failure */
 void qn__emit_set(qn_schema *c, int32_t set, int32_t from, int32_t to);
