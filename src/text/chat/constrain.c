@@ -357,7 +357,7 @@ static bool put_root(qn_constrain *c, const qn_chat_constraint *o)
     const choice_kind choice = choice_of(o);
     const qn_found *f = c->found;
     qn_constrain_tool *tools = qn__heap_alloc(&c->reader->heap, MAX_TOOLS * sizeof *tools);
-    const int n = tools ? pick(c, choice == CHOICE_named ? o->tool_choice : NULL, tools) : 0;
+    const int n = qn__constrain_heap(c) ? pick(c, choice == CHOICE_named ? o->tool_choice : NULL, tools) : 0;
     const bool forced = choice == CHOICE_required || choice == CHOICE_named;
     if (forced && !f->syntax)
         qn__constrain_fail(c, QN_STATUS_unsupported,
@@ -402,8 +402,8 @@ qn_status qn_chat_grammar_create(const qn_chat_template *t, const qn_tokenizer *
     c.g = qn__grammar_new(err);
     if (!c.g) c.status = QN_STATUS_nomem;
     const bool any = c.g && put_root(&c, options);
-    if (c.status == QN_OK && (c.text.failed || c.reader->heap.status == QN_STATUS_nomem))
-        c.status = QN_FAIL_NOMEM(err, c.text.len);
+    qn__constrain_heap(&c);
+    if (c.status == QN_OK && c.text.failed) c.status = QN_FAIL_NOMEM(err, c.text.len);
     if (c.status == QN_OK && any) c.status = qn__grammar_add_gbnf(c.g, c.text.data, err);
     if (c.status == QN_OK && any) c.status = qn__grammar_complete(c.g, "root", c.text.data, err);
     if (c.status == QN_OK && any)

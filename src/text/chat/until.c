@@ -203,7 +203,7 @@ void qn__put_without(qn_constrain *c, qn_slice one, qn_slice other)
     qn_grammar *g = c->g;
     for (int i = 0; states && i < high * wide; i++) states[i] = qn__grammar_state(g);
     const int32_t last = qn__grammar_state(g);
-    if (rule < 0 || !states || g->failed) return;
+    if (!qn__constrain_heap(c) || rule < 0 || g->failed) return;
     for (int i = 0; i < high * wide; i++) {
         for (int k = 0; k < m; k++) {
             const int x = n_a ? next_state(a, i / wide, sorted[k]) : 0,

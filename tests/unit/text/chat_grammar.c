@@ -3,6 +3,8 @@
  * the reader reads the calls that were asked for, in every syntax, with marks as tokens and as text. */
 #include "chat_grammar.h"
 
+#include "text/chat/constrain.h"
+
 #include <dirent.h>
 
 #define SCHEMA \
@@ -383,6 +385,40 @@ static void reasoning_stays_free(void **state)
     qn_chat_template_destroy(t);
 }
 
+/* Where values find no room, what was to be made of them is not left out. */
+static void no_room_for_values(void **state)
+{
+    (void)state;
+    static const char tools[] =
+        "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"properties\": "
+        "{\"a\": {\"type\": \"integer\"}}, \"required\": [\"a\"]}}}]";
+    static const char *const names[] = {"parameters", "python", "loose"};
+    for (size_t i = 0; i < 2 * (sizeof names / sizeof *names); i++) {
+        qn_chat_template *t;
+        qn_error err = {0};
+        int at = 0;
+        while (strcmp(reader_templates[at].name, names[i / 2]) != 0) at++;
+        const char *source = reader_templates[at].source;
+        assert_int_equal(qn_chat_template_create(source, strlen(source), &t, NULL), QN_OK);
+        qn_constrain c = {.found = &t->found, .err = &err, .g = qn__grammar_new(NULL)};
+        assert_int_equal(qn_chat_reader_create(t, NULL, tools, NULL, &c.reader, NULL), QN_OK);
+        c.root = qn__member(qn__member(c.reader->tools.l->items[0], "function"), "parameters");
+        assert_int_equal(qn__schema_open(c.g, &c.root, NULL, NULL, &c.schema, &err), QN_OK);
+        c.reader->heap.max_bytes = c.reader->heap.arena.used_bytes;
+        if (i & 1)
+            qn__put_without(&c, (qn_slice){"abc", 3}, (qn_slice){"xyz", 3});
+        else
+            qn__arguments_rule(&c);
+        assert_int_equal(c.status, QN_STATUS_limit);
+        assert_non_null(strstr(err.text, "MiB"));
+        qn__str_deinit(&c.text);
+        qn__schema_close(c.schema);
+        qn_chat_reader_destroy(c.reader);
+        qn_grammar_destroy(c.g);
+        qn_chat_template_destroy(t);
+    }
+}
+
 static void made_under_want(void **state)
 {
     (void)state;
@@ -416,6 +452,7 @@ int main(void)
         cmocka_unit_test(held_by_templates_of_models),
         cmocka_unit_test(what_cannot_be_held),
         cmocka_unit_test(reasoning_stays_free),
+        cmocka_unit_test(no_room_for_values),
         cmocka_unit_test(made_under_want),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
