@@ -175,6 +175,11 @@ bool ask_grammar(ask *q, const model *m, const qn_prompt *prompt, bool behind, q
 /* A token of the answer's. */
 void choice_push(choice *c, qn_token token);
 
+/* ---- logprobs.c ---- */
+/* The probabilities of a token, and of those that were asked for beside it, wait until it shows whether it is content.
+ */
+void choice_note_logprob(choice *c, const token_event *e, const qn_batch_logprob *tops);
+
 /* ---- thoughts.c ---- */
 bool thoughts_prepare(answers *a, problem *p);
 /* The budget is used up now. */
