@@ -56,8 +56,8 @@ typedef struct qn_machine {
     int physical_cores;  /* behind the usable ones */
     double quota_cpus;   /* cgroup limit, 0 when there is none */
     int default_threads; /* what Quern starts unless told */
-    /* a thread reads memory fastest as several streams at once: Intel's processors (bench/streams.c shows
-     * yours) */
+    /* a thread reads weights fastest as several streams at once: Intel's processors and AMD's Zen 4 (bench/streams.c
+     * and bench/mm_gemv.c show yours) */
     bool many_streams;
     uint64_t l1d_bytes, l2_bytes, l3_bytes; /* of one instance; 0 unknown */
     uint64_t memory_bytes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/ladder.h -- which levels of the CPU backend a set of processor features runs. Both kinds of processor are
- * known on either, so that a test can ask about machines that it does not run on. */
+/* src/base/ladder.h -- which levels of the CPU backend a set of processor features runs, and what a processor's name
+ * says beside them. Both kinds of processor are known on either, so that a test can ask about machines that it does not
+ * run on. */
 #ifndef QN_BASE_LADDER_H
 #define QN_BASE_LADDER_H
 
@@ -38,5 +39,9 @@ enum {
  * one that is there: Ice Lake has avx512 and no avxvnni. */
 unsigned qn__x86_levels(uint64_t features);
 unsigned qn__arm_levels(uint64_t features);
+
+/* qn_machine.many_streams of a processor of x86. maker: the twelve letters of CPUID leaf 0; signature: EAX of leaf 1.
+ */
+bool qn__x86_many_streams(const char *maker, unsigned signature);
 
 #endif

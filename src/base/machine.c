@@ -49,13 +49,15 @@ static bool has_feature(unsigned leaf, unsigned subleaf, int reg, int bit, uint6
     return (r[reg] >> bit & 1) != 0 && (saved & state) == state;
 }
 
-/* The maker's name is in EBX, EDX, ECX. */
+/* The maker's name is in EBX, EDX, ECX of leaf 0, family and model in EAX of leaf 1. */
 static bool many_streams(void)
 {
-    unsigned r[4], text[3];
+    unsigned r[4];
+    char maker[13] = {0};
     if (!__get_cpuid(0, &r[EAX], &r[EBX], &r[ECX], &r[EDX])) return false;
-    memcpy(text, (unsigned[]){r[EBX], r[EDX], r[ECX]}, sizeof text);
-    return memcmp(text, "GenuineIntel", sizeof text) == 0;
+    memcpy(maker, (unsigned[]){r[EBX], r[EDX], r[ECX]}, 12);
+    if (!__get_cpuid(1, &r[EAX], &r[EBX], &r[ECX], &r[EDX])) return false;
+    return qn__x86_many_streams(maker, r[EAX]);
 }
 
 static void brand(char *name, size_t size)

@@ -53,12 +53,40 @@ static void test_each_feature(void **state)
 #include "base/cpu_features.def"
 }
 
+static void processors_that_read_streams(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *maker;
+        unsigned signature;
+        bool streams;
+    } rows[] = {
+        {"GenuineIntel", 0x806f8, true},   /* Sapphire Rapids */
+        {"GenuineIntel", 0x306c3, true},   /* Haswell */
+        {"AuthenticAMD", 0xa10f11, true},  /* Genoa */
+        {"AuthenticAMD", 0xa60f12, true},  /* Raphael */
+        {"AuthenticAMD", 0xa70f41, true},  /* Phoenix */
+        {"AuthenticAMD", 0xaa0f02, true},  /* Bergamo */
+        {"AuthenticAMD", 0xa00f11, false}, /* Milan */
+        {"AuthenticAMD", 0xa20f12, false}, /* Vermeer */
+        {"AuthenticAMD", 0xa40f41, false}, /* Rembrandt */
+        {"AuthenticAMD", 0xa50f00, false}, /* Cezanne */
+        {"AuthenticAMD", 0xb00f21, false}, /* Turin */
+        {"AuthenticAMD", 0xb40f40, false}, /* Granite Ridge */
+        {"AuthenticAMD", 0x830f10, false}, /* Rome */
+        {"CentaurHauls", 0xa10f11, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(qn__x86_many_streams(rows[i].maker, rows[i].signature), rows[i].streams);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_x86),
         cmocka_unit_test(test_arm),
         cmocka_unit_test(test_each_feature),
+        cmocka_unit_test(processors_that_read_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
