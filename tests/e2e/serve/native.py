@@ -72,8 +72,6 @@ def test_completion():
 
 def test_template():
     made = server.good("/apply-template", {"messages": [{"role": "user", "content": "Hello"}]})["prompt"]
-    with open("m.json", "w") as f:
-        json.dump([{"role": "user", "content": "Hello"}], f)
     assert made.strip() == subprocess.run([quern, "template", MODEL, "-p", "Hello"], capture_output=True).stdout.decode().strip()
 
 
