@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/store/store.c -- opening, listing and asking a store. */
 #include "store/store.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -218,28 +219,45 @@ static qn_status several(const qn_store *store, const char *name, int fit, qn_er
     return status;
 }
 
-qn_status qn_store_find(const qn_store *store, const char *name, const qn_store_model **out, qn_error *err)
+/* What a name means, of the entries that it fits best. */
+typedef struct meaning {
+    const qn_found *best, *bad; /* the first that can be used, and the first that can't */
+    int fit;
+    bool clash;
+} meaning;
+
+static meaning means(const qn_store *store, const char *name, int most)
 {
-    const qn_found *best = NULL, *bad = NULL;
-    int fit = 0;
-    bool clash = false;
-    char quoted[128];
+    meaning m = {0};
     for (size_t i = 0; i < store->n; i++) {
         const qn_found *f = &store->models[i];
         const int fits = qn__name_fits(f, name);
-        if (fits == 0 || fits < fit) continue;
-        if (fits > fit) best = bad = NULL, clash = false;
-        fit = fits;
+        if (fits == 0 || fits < m.fit || fits > most) continue;
+        if (fits > m.fit) m = (meaning){.fit = fits};
         if (f->model.problem) {
-            if (!bad) bad = f;
-        } else if (!best) {
-            best = f;
-        } else if (!hidden_by(f, best)) {
-            clash = true;
+            if (!m.bad) m.bad = f;
+        } else if (!m.best) {
+            m.best = f;
+        } else if (!hidden_by(f, m.best)) {
+            m.clash = true;
         }
     }
+    return m;
+}
+
+qn_status qn_store_find(const qn_store *store, const char *name, const qn_store_model **out, qn_error *err)
+{
+    char quoted[128];
+    meaning m = means(store, name, INT_MAX);
+    if (m.bad && !m.best && m.fit > 1) { /* half a download bears its repository's name: what is whole there is meant */
+        const meaning others = means(store, name, m.fit - 1);
+        if (others.best && others.best->model.store == m.bad->model.store &&
+            strcasecmp(others.best->base, m.bad->base) == 0)
+            m = others;
+    }
+    const qn_found *best = m.best, *bad = m.bad;
     qn__str_quote(quoted, sizeof quoted, name, strlen(name));
-    if (clash) return several(store, name, fit, err);
+    if (m.clash) return several(store, name, m.fit, err);
     if (best) {
         *out = &best->model;
         return QN_OK;

@@ -29,6 +29,9 @@ static void lay_out(void)
     write_text("home/.cache/huggingface/hub/models--o--r/snapshots/" COMMIT "/b-Q4_0.gguf", "GGUF");
     write_text("home/.cache/huggingface/hub/models--o--r/snapshots/" COMMIT "/BF16/c-00001-of-00002.gguf", "GGUF");
     write_text("home/.cache/huggingface/hub/models--o--r/snapshots/" COMMIT "/BF16/c-00002-of-00002.gguf", "GG");
+    write_text("home/.cache/huggingface/hub/models--o--s/blobs/x.incomplete", "GGUF");
+    write_text("home/.cache/huggingface/hub/models--o--s/snapshots/" COMMIT "/s-Q4_0.gguf", "GGUF");
+    write_text("home/.cache/huggingface/hub/models--o--t/blobs/x.incomplete", "GGUF");
     write_text("home/.lmstudio/models/p/r/r-F16.gguf", "GGUF");
     char settings[1200];
     snprintf(settings, sizeof settings, "{\"other\": [1], \"downloadsFolder\": \"%s/chosen\"}", scratch);
@@ -67,6 +70,9 @@ static void found(void **state)
         {"o/r:a-Q4_0", QN_STORE_huggingface, NULL}, /* two files of one quantization */
         {"o/r:b-Q4_0", QN_STORE_huggingface, NULL},
         {"o/r:c", QN_STORE_huggingface, NULL},
+        {"o/s", QN_STORE_huggingface, "half-downloaded: 4 bytes so far"},
+        {"o/s:Q4_0", QN_STORE_huggingface, NULL},
+        {"o/t", QN_STORE_huggingface, "half-downloaded: 4 bytes so far"},
         {"p/r:F16", QN_STORE_lmstudio, NULL},
         {"q/s:F16", QN_STORE_lmstudio, NULL}, /* where LM Studio's settings say */
         {"o_o/n:Q8_0", QN_STORE_llamacpp, NULL},
@@ -109,7 +115,9 @@ static void meant(void **state)
         {"one", QN_OK, "one:latest"},
         {"o/r:c", QN_OK, "o/r:c"},
         {"o/r:Q4_0", QN_STATUS_invalid, "o/r:a-Q4_0, o/r:b-Q4_0"},
-        {"o/r", QN_STATUS_io, "half-downloaded"}, /* the whole name of an entry */
+        {"o/r", QN_STATUS_invalid, "o/r:a-Q4_0, o/r:b-Q4_0, o/r:c"}, /* the whole name of half a download, too */
+        {"o/s", QN_OK, "o/s:Q4_0"},                                  /* as here, where one is whole */
+        {"o/t", QN_STATUS_io, "half-downloaded"},                    /* and none here */
         {"short", QN_STATUS_io, "4 bytes of 5"},
         {"nothing", QN_STATUS_state, "no model is called \"nothing\""},
         {"o_o/n", QN_OK, "o_o/n:Q8_0"},
@@ -158,7 +166,7 @@ static void faults(void **state)
             status = qn_store_find(store, "o/r:Q4_0", &m, &err);
             if (status == QN_STATUS_invalid) status = qn_store_find(store, "one", &m, &err);
             if (status == QN_OK) status = qn_store_read_system(m, &system, &err);
-            assert_int_equal(qn_store_n_models(store), 12);
+            assert_int_equal(qn_store_n_models(store), 15);
         }
         const bool failed = books.n_failed > 0;
         qn_free(system);
