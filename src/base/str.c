@@ -31,6 +31,15 @@ int qn__vformat(char *buf, size_t size, const char *fmt, va_list args)
     return n;
 }
 
+int qn__format(char *buf, size_t size, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const int n = qn__vformat(buf, size, fmt, args);
+    va_end(args);
+    return n;
+}
+
 /* ---- growable string ---- */
 
 void qn__str_deinit(qn_str *s)

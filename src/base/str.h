@@ -22,8 +22,9 @@ bool qn__str_putc(qn_str *s, char c);
 bool qn__str_printf(qn_str *s, const char *fmt, ...) QN_PRINTF(2, 3);
 char *qn__str_take(qn_str *s, size_t *len); /* the caller frees with qn_free; NULL when failed; never NULL for empty */
 
-/* vsnprintf in the C locale whatever the host program's locale is; buf is terminated when size > 0. */
+/* vsnprintf and snprintf in the C locale whatever the host program's locale is; buf is terminated when size > 0. */
 int qn__vformat(char *buf, size_t size, const char *fmt, va_list args) QN_PRINTF(3, 0);
+int qn__format(char *buf, size_t size, const char *fmt, ...) QN_PRINTF(3, 4);
 
 bool qn__glob_match(const char *pattern, const char *text); /* `*` any run, `?` one byte */
 /* Copies at most `size - 1` bytes of `text` with control bytes, quotes and invalid UTF-8 shown as \xNN, so that a

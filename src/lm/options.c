@@ -170,7 +170,7 @@ typedef struct llama_texts {
 
 static void set_number(llama_texts *t, const char *key, double value)
 {
-    snprintf(t->set[t->n_set], TEXT_BYTES, "%s=%.9g", key, value);
+    qn__format(t->set[t->n_set], TEXT_BYTES, "%s=%.9g", key, value);
     t->set_list[t->n_set] = t->set[t->n_set];
     t->n_set++;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* src/model/hparams_set.c -- hyperparameters that do not come from a file: set by number or by name, checked by the
  * same rows, and written. */
+#include "base/str.h"
 #include "format/gguf_writer.h"
 #include "model/arch.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_COUNT = 64 }; /* elements of an array that a count writes */
@@ -123,10 +123,9 @@ qn_status qn__hparam_parse(const qn_arch *arch, const char *text, qn_hparams *hp
         return QN_OK;
     }
     if (row->kind == QN_HPARAM_four) return parse_four(row, equals + 1, hp, err);
-    char *end = NULL;
-    const double value = strtod(equals + 1, &end);
+    double value = 0;
     const bool whole = row->kind != QN_HPARAM_f32;
-    if (*end || !(value >= row->lo && value <= row->hi) || (whole && value != (double)(uint32_t)value))
+    if (!qn__parse_f64(equals + 1, row->lo, row->hi, &value) || (whole && value != (double)(uint32_t)value))
         return QN_FAIL(err, invalid, "%s is \"%s\"; a%s number from %g to %g is expected", row->key, equals + 1,
                        whole ? " whole" : "", row->lo, row->hi);
     qn__hparam_set(hp, row, value);

@@ -62,7 +62,7 @@ static void write_meta(const qn_trainer *t, qn_safetensors_writer *w)
     if (!t->has_best) return;
     snprintf(text, sizeof text, "%d", t->best_step);
     qn_safetensors_write_meta(w, "best_step", text);
-    snprintf(text, sizeof text, "%.17g", t->best_bits);
+    qn__format(text, sizeof text, "%.17g", t->best_bits);
     qn_safetensors_write_meta(w, "best_bits_per_byte", text);
 }
 

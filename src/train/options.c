@@ -77,7 +77,7 @@ bool qn__train_describe(const qn_train_options *o, char *text, size_t size)
 {
     size_t n = 0;
 #define QN_TRAIN_PRINT(type, field, name, value, lo, hi, same, about) \
-    if (same && n < size) n += (size_t)snprintf(text + n, size - n, name "=" PRINT_##type "\n", AS_##type(o->field));
+    if (same && n < size) n += (size_t)qn__format(text + n, size - n, name "=" PRINT_##type "\n", AS_##type(o->field));
     QN_TRAIN_ROWS(QN_TRAIN_PRINT)
 #undef QN_TRAIN_PRINT
     if (n < size) n += (size_t)snprintf(text + n, size - n, "seed=%llu\n", (unsigned long long)o->seed);
