@@ -2,6 +2,7 @@
 /* src/cli/args.c -- options by table. Every number is checked against its row's range; what is wrong is said with the
  * option's name. */
 #include "cli/describe.h"
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ bool cli_parse_size(const char *text, uint64_t *out)
     char number[32];
     double value = 0;
     const size_t n = strlen(text);
-    const char *unit = n > 1 && n < sizeof(number) ? strchr(units, text[n - 1] & ~0x20) : NULL;
+    const char *unit = n > 1 && isalpha((unsigned char)text[n - 1]) ? strchr(units, text[n - 1] & ~0x20) : NULL;
     if (n == 0 || n >= sizeof(number)) return false;
     memcpy(number, text, n + 1);
     if (unit) number[n - 1] = '\0';
@@ -78,7 +79,7 @@ static int bad_value(const cli_option *o, const char *text)
                          o->kind == CLI_INT ? "whole number" : "number", o->lo, o->hi);
 }
 
-static int check_words(const cli_option *o, const char *text)
+static int check_words(const cli_option *o, char *text)
 {
     char words[CLI_WORDS_SIZE];
     const cli_value *value = o->argument ? cli_value_find(o->argument) : NULL;
@@ -87,7 +88,7 @@ static int check_words(const cli_option *o, const char *text)
     return cli_bad_usage("--%s: \"%.64s\" is none of %s", o->name, text, words);
 }
 
-int cli_store(const cli_option *o, const char *text)
+int cli_store(const cli_option *o, char *text)
 {
     int64_t i = 0;
     double f = 0;
@@ -177,7 +178,7 @@ static const struct {
 } aliases[] = {{"-ngl", "gpu-layers"}};
 
 /* The option that an argument names, and its value where that stands in the same argument; NULL: none. */
-static const cli_option *option_of(const cli_option *options, int n, const char *text, const char **value)
+static const cli_option *option_of(const cli_option *options, int n, char *text, char **value)
 {
     *value = NULL;
     for (int i = 0; i < CLI_N(aliases); i++)
@@ -196,7 +197,7 @@ static const cli_option *option_of(const cli_option *options, int n, const char 
 void cli_given(const cli_option *options, int n, int argc, char **argv, bool *given)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        const char *value;
+        char *value;
         if (argv[i][0] != '-' || !argv[i][1]) continue;
         const cli_option *o = option_of(options, n, argv[i], &value);
         if (!o) continue;
@@ -208,7 +209,7 @@ void cli_given(const cli_option *options, int n, int argc, char **argv, bool *gi
 /* An option at argv[*at]; moves *at past a value that stands in the next argument. */
 static int parse_option(const cli_usage *u, const cli_option *options, int n, int argc, char **argv, int *at)
 {
-    const char *text = argv[*at], *value = NULL;
+    char *text = argv[*at], *value = NULL;
     if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
         describe(describe_ctx, u, options, n);
         return cli_finish_output();

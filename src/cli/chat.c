@@ -34,6 +34,13 @@ static const cli_usage usage = {
     .max_args = 1,
 };
 
+/* A schema holds for the content of answers, whatever reasoning or calls come before; with a trigger, or as GBNF, a
+ * grammar holds for all that is said. */
+static bool holds_for_all(const cli_grammar *g)
+{
+    return g->gbnf || g->gbnf_file || g->trigger.n || g->trigger_after.n;
+}
+
 static int parse(chat *c, int argc, char **argv)
 {
     chat_options *o = &c->o;
@@ -64,6 +71,8 @@ static int parse(chat *c, int argc, char **argv)
     const int status = cli_parse_generation(&usage, &o->gen, options, CLI_N(own), argc, argv, &c->model, &n_args);
     if (status >= 0) return status;
     if (o->tool_choice && !o->tools) return cli_bad_usage("--tool-choice wants --tools");
+    if (o->tool_choice && holds_for_all(&o->gen.grammar))
+        return cli_bad_usage("--tool-choice: the grammar says all of what the model may write");
     if (o->template_name && o->template_file) return cli_bad_usage("a template was given twice");
     return cli_find_generation_model(&c->model, options, CLI_N(own), argc, argv);
 }
@@ -101,13 +110,10 @@ static int set_up_template(chat *c)
     return CLI_OK;
 }
 
-/* A schema holds for the content of answers, whatever reasoning or calls come before; with a trigger, or as GBNF, a
- * grammar holds for all that is said. */
 static int set_up_grammar(chat *c)
 {
     const cli_grammar *g = &c->o.gen.grammar;
-    const bool whole = g->gbnf || g->gbnf_file || g->trigger.n || g->trigger_after.n;
-    if (whole) return cli_create_matcher(g, c->tok, &c->grammar, &c->matcher);
+    if (holds_for_all(g)) return cli_create_matcher(g, c->tok, &c->grammar, &c->matcher);
     return cli_schema_text(g, &c->schema);
 }
 

@@ -309,7 +309,7 @@ static void show_option(const chat *c, const cli_option *o)
 }
 
 /* A flag is on, off, or nothing, which is on. */
-static int store(const cli_option *o, const char *value)
+static int store(const cli_option *o, char *value)
 {
     if (o->kind != CLI_FLAG) {
         if (!*value) return cli_fail("/set %s needs a value: %s", o->name, o->argument);

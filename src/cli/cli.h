@@ -71,8 +71,9 @@ int cli_parse(const cli_usage *usage, const cli_option *options, int n_options, 
 void cli_given(const cli_option *options, int n_options, int argc, char **argv, bool *given);
 /* NULL when there is none of that name. */
 const cli_option *cli_find_option(const cli_option *options, int n_options, const char *name, size_t len);
-/* One option's value; NULL for a flag. -1 to go on, or the status to exit with. */
-int cli_store(const cli_option *option, const char *text);
+/* One option's value; NULL for a flag. Words of a list are spelled in text as the list has them. -1 to go on, or the
+ * status to exit with. */
+int cli_store(const cli_option *option, char *text);
 /* The same options from a file, one "name = value" a line; a flag's value is true or false, # begins a comment. -1 to
  * go on, or the status to exit with. Strings stay in *text, which is freed with free when the options are no longer
  * used. */

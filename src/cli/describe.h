@@ -37,8 +37,8 @@ const cli_value *cli_value_find(const char *argument);
 enum { CLI_WORDS_SIZE = 4096 }; /* holds the longest list, that of the architectures, three times */
 /* Words or hints with `between` between any two; empty for other kinds, and for value NULL. */
 void cli_value_words(const cli_value *value, const char *between, char *buf, size_t size);
-/* Whether text is possible: for words, one or a list of them. */
-bool cli_value_check(const cli_value *value, const char *text);
+/* Whether text is possible: for words, one or a list of them, large or small; they are then spelled as listed. */
+bool cli_value_check(const cli_value *value, char *text);
 
 /* The candidate nearest to what was typed, or NULL when none is near; candidate(ctx, i) gives NULL after the last. */
 const char *cli_nearest(const char *typed, const char *(*candidate)(const void *ctx, int i), const void *ctx);

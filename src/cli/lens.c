@@ -218,7 +218,7 @@ int cli_command_lens(int argc, char **argv)
     const cli_option options[] = {
         {"file", 'f', CLI_STRING, &s.file, "FILE", "read the prompt from a file", 0, 0, NULL},
         {"top", 0, CLI_INT, &s.top, "N", "words of each place (default: 5)", 1, QN_LENS_MAX_TOP, NULL},
-        {"layers", 0, CLI_STRING, &s.layers, "LAYERS", "only these layers, such as 3 or 0-3", 0, 0, NULL},
+        {"layers", 0, CLI_STRING, &s.layers, "RANGES", "only these layers, such as 3 or 0-3", 0, 0, NULL},
         {"position", 0, CLI_INT, &s.position, "P", "the token whose words and heads are listed (default: the last)", 0,
          1 << 20, &s.has_position},
         {"attention", 0, CLI_FLAG, &s.attention, NULL, "where each head looks, too", 0, 0, NULL},

@@ -52,7 +52,7 @@ static const cli_usage usage = {
     .examples = "Go on with a text:\n"
                 "quern run model.gguf \"Once upon a time\" -n 100\n"
                 "The most likely text, from a pipe and without the prompt before it:\n"
-                "echo \"To be, or not\" | quern run model.gguf --temp 0 --quiet -n 20\n"
+                "printf \"To be, or not\" | quern run model.gguf --temp 0 --quiet -n 20\n"
                 "A repeatable draw that avoids repetitions:\n"
                 "quern run model.gguf \"O Romeo\" --seed 7 --dry-multiplier 0.8 --xtc-probability 0.5 -n 50\n"
                 "JSON that satisfies a schema:\n"
@@ -70,7 +70,8 @@ static int parse(run_state *s, int argc, char **argv)
         {"predict", 'n', CLI_INT, &o->n_predict, "N",
          "tokens to generate at most; -1: until the context is full (default: 512)", -1, 1 << 30, NULL},
         {"prompt", 'p', CLI_STRING, &o->prompt, "TEXT", "the prompt, instead of an argument", 0, 0, NULL},
-        {"file", 'f', CLI_STRING, &o->file, "FILE", "read the prompt from a file", 0, 0, NULL},
+        {"file", 'f', CLI_STRING, &o->file, "FILE",
+         "read the prompt from a file, to its last byte: the line break at its end too", 0, 0, NULL},
         {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end before this text (may be repeated)", 0, 0, NULL},
         CLI_GRAMMAR_OPTIONS(o->gen.grammar),
         {"quiet", 'q', CLI_FLAG, &o->quiet, NULL, "don't repeat the prompt", 0, 0, NULL},

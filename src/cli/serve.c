@@ -163,6 +163,7 @@ static int parse(serve_command *c, int argc, char **argv)
     if (status >= 0) return status;
     if (c->template_name && c->template_file) return cli_bad_usage("a template was given twice");
     if (c->alias && c->n_models != 1) return cli_bad_usage("--alias is for one MODEL");
+    if (c->n_predict == 0) return cli_bad_usage("--n-predict: an answer of 0 tokens; -1: until the context is full");
     if (c->n_keep && !c->context_shift) return cli_bad_usage("--keep is for --context-shift");
     const int checked = cli_check_sampling(&c->sampling);
     if (checked != CLI_OK) return checked;

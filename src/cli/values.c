@@ -69,18 +69,19 @@ void cli_value_words(const cli_value *value, const char *between, char *buf, siz
         n += (size_t)snprintf(buf + n, size - n, "%s%.*s", n ? between : "", (int)strcspn(p, ", "), p);
 }
 
-bool cli_value_check(const cli_value *value, const char *text)
+bool cli_value_check(const cli_value *value, char *text)
 {
     char words[CLI_WORDS_SIZE];
     if (!value || value->kind != CLI_VALUE_words) return true;
     cli_value_words(value, " ", words, sizeof(words));
     const char end[] = {value->separator, '\0'};
-    for (const char *p = text;; p++) {
+    for (char *p = text;; p++) {
         const size_t len = strcspn(p, end);
-        bool found = false;
+        const char *found = NULL;
         for (const char *word = words; *word && !found; word += strcspn(word, " "), word += *word == ' ')
-            found = strcspn(word, " ") == len && strncasecmp(word, p, len) == 0;
+            if (strcspn(word, " ") == len && strncasecmp(word, p, len) == 0) found = word;
         if (!found) return false;
+        memcpy(p, found, len);
         p += len;
         if (!*p) return true;
     }

@@ -31,6 +31,12 @@ for think in on off high; do
     same "$work/run" "$work/out" "--think $think"
 done
 
+# words may be large: they are what the list has
+"$quern" template "$work/t.jinja" -p x --think off >"$work/small"; "$quern" template "$work/t.jinja" -p x --think OFF >"$work/large"
+same "$work/small" "$work/large" "template --think OFF"
+said --chat-template-file "$work/t.jinja" -p x --think off -n 20; cp "$work/out" "$work/small"
+said --chat-template-file "$work/t.jinja" -p x --think OFF -n 20; same "$work/small" "$work/out" "--think OFF"
+
 # ---- pipes: the whole input is one message, behind the text of -p ----
 piped() { "$quern" chat "$model" -t 1 --temp 0 --chat-template plain -n 20 "$@" >"$work/out" 2>"$work/err"; }
 printf 'JULIET:\nO ' | piped || bad "a pipe: status $?"
@@ -71,6 +77,7 @@ calls --tool-choice ring;                                       [ "$(head -n 1 "
 calls --tool-choice required;                                   grep -q '^{"name":"\(ring\|get_time\)",' "$work/out" || bad "--tool-choice required: $(cat "$work/out")"
 calls --tool-choice none;                                       grep -q '^{"name"' "$work/out" && bad "--tool-choice none: $(cat "$work/out")"
 expect 2 "$quern" chat "$model" -p x --tool-choice none;        one_line "--tool-choice" "--tools"
+expect 2 "$quern" chat "$model" -p x --tools "$work/two.json" --tool-choice required --grammar 'root ::= "y"'; one_line "--tool-choice" "grammar"
 expect 1 "$quern" chat "$model" -p x --chat-template-file "$work/calls.jinja" --tools "$work/two.json" --tool-choice sing; one_line "sing"
 
 # ---- a full context is never cut silently ----

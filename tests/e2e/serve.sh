@@ -21,6 +21,8 @@ for name in $programs; do
 done
 expect 2 "$quern" serve "$source/models/chat.gguf" --host 0.0.0.0; one_line "0.0.0.0" "--api-key" "--no-auth"
 expect 2 "$quern" serve "$source/models/chat.gguf" --max-body x;   one_line "--max-body"
+expect 2 "$quern" serve "$source/models/chat.gguf" --max-body "5 "; one_line "--max-body"
+expect 2 "$quern" serve "$source/models/chat.gguf" -n 0;          one_line "--n-predict"
 expect 2 "$quern" serve "$source/models/chat.gguf" --keep 3;       one_line "--keep" "--context-shift"
 expect 1 "$quern" serve "$source/models/chat.gguf" --host 192.0.2.1 --api-key k --port 1; one_line "192.0.2.1"
 finish
