@@ -43,7 +43,9 @@ static edit_line *of(EditLine *el)
     return l;
 }
 
-/* The next byte; 0 at the end, -1 when interrupted. */
+enum { AT_END = 256 };
+
+/* The next byte; AT_END, or -1 when interrupted. */
 static int next_byte(edit_line *l)
 {
     unsigned char c;
@@ -55,7 +57,7 @@ static int next_byte(edit_line *l)
     for (;;) {
         const ssize_t got = chat_read_byte(&c);
         if (got == 1) return c;
-        if (got == 0 || errno != EINTR) return 0;
+        if (got == 0 || errno != EINTR) return AT_END;
         if (cli_interrupted()) return -1;
         if (resized) el_resize(l->el);
         if (resumed) {
@@ -93,8 +95,8 @@ static wchar_t decode(edit_line *l, int first)
     uint32_t cp = (uint32_t)first & (0x3fu >> more);
     for (int i = 0; i < more; i++) {
         const int c = next_byte(l);
-        if (c <= 0 || (c & 0xc0) != 0x80) {
-            if (c > 0) l->ahead[l->n_ahead++] = (unsigned char)c;
+        if (c < 0 || c == AT_END || (c & 0xc0) != 0x80) {
+            if (c >= 0 && c != AT_END) l->ahead[l->n_ahead++] = (unsigned char)c;
             return 0xfffd;
         }
         cp = cp << 6 | (uint32_t)(c & 0x3f);
@@ -120,7 +122,8 @@ static int get_char(EditLine *el, wchar_t *out)
             l->base.was_empty = info->lastchar == info->buffer;
             return -1;
         }
-        if (c == 0) return 0;
+        if (c == AT_END) return 0;
+        if (c == 0) continue; /* Ctrl-Space */
         if (c == 033 && take_mark(l, l->base.pasting ? paste_ends : paste_begins)) {
             l->base.pasting = !l->base.pasting;
             continue;

@@ -114,7 +114,17 @@ int cli_finish_output(void);
 void cli_put_csv(const char *text);
 /* The file's whole text, or standard input's for "-"; NULL after a message. Freed with free. */
 char *cli_read_text(const char *path, size_t max_bytes, size_t *len);
-/* Writes text to a file by way of a temporary one, so that a full disk leaves no half; "-" is standard output. */
+/* A file that is written by way of a temporary one beside it, so that a full disk leaves no half of it. A symbolic link
+ * stays one; a device, a pipe, and what standard output already goes to are written to as they are. Closing takes the
+ * status so far: unless it is CLI_OK nothing takes the file's place. Both fail with a message. */
+typedef struct cli_output {
+    FILE *file;
+    const char *path;
+    char temporary[4096], target[4096]; /* temporary "": in place */
+} cli_output;
+int cli_output_open(cli_output *o, const char *path);
+int cli_output_close(cli_output *o, int status);
+/* Writes text so; "-" is standard output. */
 int cli_write_text(const char *path, const char *text, size_t len);
 
 /* ---- interruption ---- */

@@ -156,27 +156,60 @@ char *cli_read_text(const char *path, size_t max_bytes, size_t *len)
     return text;
 }
 
+/* The program's own output or error stream, where path names what that is already (/dev/stdout); NULL: neither. */
+static FILE *own_stream(const struct stat *st)
+{
+    struct stat own;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fstat(fd, &own) != 0 || own.st_dev != st->st_dev || own.st_ino != st->st_ino) continue;
+        fflush(fd == STDOUT_FILENO ? stdout : stderr);
+        const int again = dup(fd);
+        return again >= 0 ? fdopen(again, "wb") : NULL;
+    }
+    return NULL;
+}
+
+int cli_output_open(cli_output *o, const char *path)
+{
+    struct stat st;
+    const bool there = stat(path, &st) == 0;
+    *o = (cli_output){.path = path};
+    if (there) o->file = own_stream(&st);
+    if (!o->file && there && !S_ISREG(st.st_mode)) {
+        o->file = fopen(path, "wb"); /* a device or a pipe must not be replaced by a file */
+    } else if (!o->file) {
+        char *real = there ? realpath(path, NULL) : NULL; /* a symbolic link stays one */
+        const int n = snprintf(o->target, sizeof o->target, "%s", real ? real : path),
+                  m = snprintf(o->temporary, sizeof o->temporary, "%s.tmp-%ld", o->target, (long)getpid());
+        free(real);
+        if (n < 0 || (size_t)n >= sizeof o->target || m < 0 || (size_t)m >= sizeof o->temporary)
+            return cli_fail("%.64s...: the path is too long", path);
+        o->file = fopen(o->temporary, "wb");
+        if (!o->file) o->temporary[0] = '\0';
+    }
+    return o->file ? CLI_OK : cli_fail("cannot write %s: %s", path, strerror(errno));
+}
+
+int cli_output_close(cli_output *o, int status)
+{
+    const bool lost = ferror(o->file) != 0, closed = fclose(o->file) == 0;
+    if (status == CLI_OK && (lost || !closed || (o->temporary[0] && rename(o->temporary, o->target) != 0)))
+        status = pipe_closed ? CLI_PIPE : cli_fail("cannot write %s: %s", o->path, strerror(errno));
+    if (status != CLI_OK && o->temporary[0]) remove(o->temporary);
+    return status;
+}
+
 int cli_write_text(const char *path, const char *text, size_t len)
 {
+    cli_output o;
     if (strcmp(path, "-") == 0) {
         fwrite(text, 1, len, stdout);
         return cli_finish_output();
     }
-    struct stat st;
-    char temporary[4096];
-    /* a device or a pipe must not be replaced by a file */
-    const bool in_place = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
-    const int n = in_place ? snprintf(temporary, sizeof(temporary), "%s", path)
-                           : snprintf(temporary, sizeof(temporary), "%s.tmp-%ld", path, (long)getpid());
-    if (n < 0 || (size_t)n >= sizeof(temporary)) return cli_fail("%.64s...: the path is too long", path);
-    FILE *file = fopen(temporary, "wb");
-    if (!file) return cli_fail("cannot write %s: %s", path, strerror(errno));
-    const bool wrote = fwrite(text, 1, len, file) == len;
-    const bool closed = fclose(file) == 0;
-    if (wrote && closed && (in_place || rename(temporary, path) == 0)) return CLI_OK;
-    const int status = pipe_closed ? CLI_PIPE : cli_fail("cannot write %s: %s", path, strerror(errno));
-    if (!in_place) remove(temporary);
-    return status;
+    const int status = cli_output_open(&o, path);
+    if (status != CLI_OK) return status;
+    fwrite(text, 1, len, o.file);
+    return cli_output_close(&o, CLI_OK);
 }
 
 /* ---- signals ---- */

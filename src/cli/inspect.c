@@ -267,11 +267,8 @@ static int print_json(const qn_gguf *file)
 
 /* ---- verification ---- */
 
-static void print_finding(void *ctx, const char *tensor, const char *text)
-{
-    (void)ctx;
-    printf("%s: %s\n", tensor, text);
-}
+/* Beside the listing, or, where programs read that, on standard error. */
+static void print_finding(void *ctx, const char *tensor, const char *text) { fprintf(ctx, "%s: %s\n", tensor, text); }
 
 int cli_command_inspect(int argc, char **argv)
 {
@@ -307,7 +304,7 @@ int cli_command_inspect(int argc, char **argv)
         status = CLI_OK;
     }
     if (status == CLI_OK && verify) {
-        if (qn_gguf_verify(file, print_finding, NULL, &err) != QN_OK)
+        if (qn_gguf_verify(file, print_finding, json || csv ? stderr : stdout, &err) != QN_OK)
             status = cli_fail_error(&err);
         else if (!json && !csv)
             printf("%s: no damage found in %zu tensors\n", path, qn_gguf_n_tensors(file));

@@ -258,7 +258,10 @@ int cli_command_run(int argc, char **argv)
     }
     if (status == CLI_OK) status = feed_prompt(&s);
     if (status == CLI_OK) status = generate(&s);
-    if (status == CLI_OK) status = cli_end_taps(s.session, &s.o.taps);
+    if (status == CLI_OK || status == CLI_INTERRUPTED) {
+        const int taps_status = cli_end_taps(s.session, &s.o.taps);
+        if (status == CLI_OK) status = taps_status;
+    }
     if ((status == CLI_OK || status == CLI_INTERRUPTED) && s.o.stats) {
         const int stats_status = cli_write_stats(s.o.stats, s.session, &s.times);
         if (status == CLI_OK) status = stats_status;

@@ -116,9 +116,9 @@ static int print_prompt(const qn_chat_template *t, const qn_gguf *file, const te
             if (o->tokens)
                 status = print_tokens(&prompt, file);
             else if (o->show_plain) {
-                status = CLI_OK;
                 for (size_t i = 0; i < prompt.n_plain; i++)
                     printf("%zu %zu\n", prompt.plain[i].begin, prompt.plain[i].end);
+                status = cli_finish_output();
             } else {
                 fwrite(prompt.text, 1, prompt.len, stdout);
                 status = cli_finish_output();

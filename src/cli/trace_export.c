@@ -45,7 +45,13 @@ static bool csv_event(void *ctx, const qn_trace_event *e)
     if (e->node && e->step) c = qn_trace_cost_of(e->node, e->step);
     fprintf(w->out, "%s,", qn_trace_kind_name(e->kind));
     put_csv(w->out, title_of(e));
-    fprintf(w->out, ",%s,", e->node ? e->node->op : "");
+    fputc(',', w->out);
+    const char *op = e->node ? e->node->op : "";
+    if (strspn(op, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(op)) /* as all of ours are */
+        fputs(op, w->out);
+    else
+        put_csv(w->out, op);
+    fputc(',', w->out);
     if (e->node)
         fprintf(w->out, "%d,%d,", e->node->layer, e->node->id);
     else
@@ -154,21 +160,13 @@ static int write_all(void *ctx, FILE *out)
 
 int trace_write_file(const char *path, int (*write)(void *ctx, FILE *out), void *ctx)
 {
-    char part[4096];
+    cli_output o;
     if (strcmp(path, "-") == 0) {
         const int status = write(ctx, stdout);
         return status == CLI_OK ? cli_finish_output() : status;
     }
-    if ((size_t)snprintf(part, sizeof part, "%s.part", path) >= sizeof part)
-        return cli_fail("-o: the path is too long");
-    FILE *out = fopen(part, "wb");
-    if (!out) return cli_fail("cannot write %s: %m", path);
-    int status = write(ctx, out);
-    const bool lost = ferror(out) != 0;
-    if ((fclose(out) != 0 || lost) && status == CLI_OK) status = cli_fail("cannot write %s: %m", path);
-    if (status == CLI_OK && rename(part, path) != 0) status = cli_fail("cannot write %s: %m", path);
-    if (status != CLI_OK) remove(part);
-    return status;
+    const int status = cli_output_open(&o, path);
+    return status == CLI_OK ? cli_output_close(&o, write(ctx, o.file)) : status;
 }
 
 int trace_export(const trace_options *o, const char *const *files)

@@ -67,5 +67,5 @@ int trace_watch(const trace_options *o, const char *const *files)
         if (status != CLI_OK || ended || !terminal || cli_interrupted()) break;
         nanosleep(&(struct timespec){.tv_nsec = EVERY_MS * 1000000L}, NULL);
     }
-    return status;
+    return status == CLI_OK && !ended && cli_interrupted() ? CLI_INTERRUPTED : status;
 }

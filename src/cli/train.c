@@ -9,6 +9,7 @@
 #include <quern/train.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_TEXT_BYTES ((size_t)512 << 20)
@@ -63,6 +64,7 @@ typedef struct run {
     qn_train_info info;
     train_log log;
     bool on_terminal, shown;
+    bool lost_log, lost_curve;            /* could not be written: the training goes on without */
     double peak;                          /* operations a second; 0: not measured */
     int64_t start_ns, shown_ns, pause_ns; /* pause: spent on evaluations and files */
     int32_t first_step, shown_step;
@@ -180,7 +182,7 @@ static int parse(command *c, int argc, char **argv, const char **args, int *n_ar
     return -1;
 }
 
-/* Hours of training must not end at a folder that is not there. */
+/* Hours of training must not end at a folder that is not there, or at a folder where a file is to be. */
 static int check_writable(const char *path)
 {
     char folder[4096];
@@ -188,7 +190,12 @@ static int check_writable(const char *path)
     const char *slash = strrchr(path, '/');
     if (strlen(path) >= sizeof folder) return cli_fail("%.64s...: the path is too long", path);
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
-    return access(folder, W_OK) == 0 ? CLI_OK : cli_fail("cannot write %s: %s", path, strerror(errno));
+    struct stat st;
+    const bool there = stat(path, &st) == 0;
+    errno = 0;
+    if (there && S_ISDIR(st.st_mode)) errno = EISDIR;
+    if (!errno && access(folder, W_OK) == 0 && (!there || access(path, W_OK) == 0)) return CLI_OK;
+    return cli_fail("cannot write %s: %s", path, strerror(errno));
 }
 
 /* ---- the trainer ---- */
@@ -358,14 +365,15 @@ static int save(run *r)
     return cli_fail_error(&err);
 }
 
-static int draw(run *r)
+static void draw(run *r)
 {
     char title[160];
     const qn_train_info *i = &r->info;
-    if (!r->c->curve) return CLI_OK;
+    if (!r->c->curve || r->lost_curve) return;
     snprintf(title, sizeof title, "%s: %.2f M parameters, vocabulary of %d", r->c->name ? r->c->name : "training",
              (double)i->n_params * 1e-6, i->n_vocab);
-    return train_draw(&r->log, r->c->curve, title, (double)i->n_tokens / (double)i->n_bytes / log(2));
+    r->lost_curve =
+        train_draw(&r->log, r->c->curve, title, (double)i->n_tokens / (double)i->n_bytes / log(2)) != CLI_OK;
 }
 
 static int32_t eval_every(const run *r) { return r->c->eval_every ? r->c->eval_every : (r->info.n_steps + 19) / 20; }
@@ -383,10 +391,11 @@ static int advance(run *r)
     const bool last = s.step == s.n_steps,
                eval_due = r->info.n_held_tokens > 0 && (s.step % eval_every(r) == 0 || last);
     int status = eval_due ? evaluate(r) : CLI_OK;
-    if (status == CLI_OK)
-        status = train_log_add(&r->log, &(train_row){s.step, s.lr, s.loss, s.grad_norm, eval_due ? r->held : NAN});
+    if (status == CLI_OK && !r->lost_log)
+        r->lost_log =
+            train_log_add(&r->log, &(train_row){s.step, s.lr, s.loss, s.grad_norm, eval_due ? r->held : NAN}) != CLI_OK;
     if (status == CLI_OK && (s.step % save_every == 0 || last || cli_interrupted())) status = save(r);
-    if (status == CLI_OK && eval_due) status = draw(r);
+    if (status == CLI_OK && eval_due) draw(r);
     r->pause_ns += cli_now_ns() - before;
     if (status == CLI_OK) say_step(r, &s, eval_due || s.step % twentieth == 0 || last);
     if (status == CLI_OK && cli_interrupted()) return CLI_INTERRUPTED;
@@ -425,9 +434,9 @@ static int train(run *r)
         if (out_of_patience(r)) break;
     }
     clear_line(r);
-    if (status == CLI_OK) status = draw(r);
-    const int closed = train_log_close(&r->log);
-    return status == CLI_OK ? closed : status;
+    if (status == CLI_OK) draw(r);
+    if (train_log_close(&r->log) != CLI_OK) r->lost_log = true;
+    return status;
 }
 
 int cli_command_train(int argc, char **argv)
@@ -460,6 +469,8 @@ int cli_command_train(int argc, char **argv)
             if (r.info.best_step) fprintf(stderr, ", %.4f bits per byte held out", r.info.best_bits_per_byte);
             fprintf(stderr, "; %.0f MiB of memory at most\n", (double)metrics.peak_bytes / (1 << 20));
         }
+        if (status == CLI_OK && (r.lost_log || r.lost_curve))
+            status = CLI_FAILED; /* which was said where it happened */
         status = cli_recording_stop(&c.recording, status);
         qn_trainer_destroy(r.trainer);
     }

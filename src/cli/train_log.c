@@ -92,7 +92,10 @@ int train_log_add(train_log *log, const train_row *row)
     if (status != CLI_OK || !log->file) return status;
     const int n = print_row(row, text, sizeof text);
     if (fwrite(text, 1, (size_t)n, log->file) == (size_t)n && fflush(log->file) == 0) return CLI_OK;
-    return cli_fail("cannot write %s: %s", log->path, strerror(errno));
+    const int lost = cli_fail("cannot write %s: %s", log->path, strerror(errno));
+    fclose(log->file); /* said once; the rows are kept for the curve */
+    log->file = NULL;
+    return lost;
 }
 
 int train_log_close(train_log *log)

@@ -92,6 +92,12 @@ if [ -e /dev/full ]; then
     "$quern" run "$model" Once -n 5 --temp 0 >/dev/full 2>"$work/err"; [ $? -eq 1 ] || bad "no failure on a full disk"
     one_line "No space left"
 fi
+# What taps collected outlives an interrupted run.
+"$quern" run "$model" Once -n 30000 -c 32768 --ignore-eos --tap "ffn_out-*=stats=$work/st.csv" >"$work/out" 2>"$work/err" &
+pid=$!; tries=0
+until [ "$(wc -c <"$work/out")" -gt 200 ] || [ $tries -gt 100 ]; do sleep 0.05; tries=$((tries + 1)); done
+kill -INT $pid; wait $pid; [ $? -eq 130 ] || bad "status of an interrupted run"
+[ -s "$work/st.csv" ] || bad "an interrupted run lost its taps"
 # A reader that goes away ends the run.
 "$quern" run "$model" Once -n 2000 --ignore-eos -c 4096 2>"$work/err" | head -c 20 >/dev/null
 # A file that shrinks while it is mapped.

@@ -30,6 +30,9 @@ c
 <|assistant|>[f{"x": [1, 2.0]}]
 tools f<|assistant|><nothink>!'
 check "$(text "$work/t.jinja" -p hi --plain-spans)" "8 10"
+if [ -e /dev/full ]; then
+    "$quern" template "$work/t.jinja" -p hi --plain-spans >/dev/full 2>"$work/err"; [ $? -eq 1 ] || bad "--plain-spans: no failure on a full disk"
+fi
 check "$(text "$work/t.jinja" --source | cksum)" "$(cksum <"$work/t.jinja")"
 expect 0 "$quern" template "$work/t.jinja" --info
 for line in 'calls of earlier turns yes, several a turn' 'arguments              object' 'reasoning              reasoning_content' \

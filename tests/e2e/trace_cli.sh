@@ -15,6 +15,16 @@ for word in operation layer node roofline decode prompt linear attention barrier
 expect 0 "$quern" trace stats trace.qtr --json; cp out stats.json
 for form in chrome csv json perfetto; do expect 0 "$quern" trace export trace.qtr --$form -o "t.$form"; done
 expect 0 "$quern" trace export trace.qtr --csv; cmp -s out t.csv || bad "export to a file and to standard output differ"
+# What is no file stays what it is: a link, a pipe, what standard output goes to.
+echo old >real; ln -s real link; expect 0 "$quern" trace export trace.qtr --csv -o link
+[ -L link ] && cmp -s real t.csv || bad "export replaced a link"
+ln -s /proc/self/fd/1 own; expect 0 "$quern" trace export trace.qtr --csv -o own
+[ -L own ] && cmp -s out t.csv || bad "export to the program's own output"
+mkfifo pipe; cat pipe >got & expect 0 "$quern" trace export trace.qtr --csv -o pipe; wait $!
+[ -p pipe ] && cmp -s got t.csv || bad "export replaced a pipe"
+expect 0 "$quern" graph "$model" --dot -o x.dot; echo old >real
+expect 0 "$quern" graph "$model" --dot -o link; [ -L link ] && cmp -s real x.dot || bad "graph replaced a link"
+expect 0 "$quern" graph "$model" --dot -o own;  [ -L own ] && cmp -s out x.dot || bad "graph -o to the program's own output"
 expect 0 "$quern" trace diff trace.qtr trace.qtr --json; cp out diff.json
 expect 0 "$quern" trace diff trace.qtr trace.qtr
 expect 0 "$quern" trace watch trace.qtr

@@ -85,12 +85,17 @@ echo "tied = maybe" >"$work/conf"
 expect 1 "$quern" train --config "$work/conf" "$work/text" -o x;           one_line "conf:1" "maybe"
 
 # A disk that is full, where the system has one to show; what cannot be written is said, and nothing is left.
-for what in "-o /dev/full" "-o $work/x.gguf --log /dev/full" "-o $work/x.gguf --checkpoint /nonexistent/x" "-o /nonexistent/x.gguf"; do
+for what in "-o /dev/full" "-o $work/x.gguf --log /dev/full" "-o $work" "-o $work/x.gguf --curve $work" "-o $work/x.gguf --checkpoint /nonexistent/x" "-o /nonexistent/x.gguf"; do
     [ -e /dev/full ] || continue
     "$quern" train "$work/text" $shape --steps 2 $what >/dev/null 2>"$work/err"
     [ $? -eq 1 ] || bad "status with $what"
     grep -cq "^quern train: " "$work/err" || { bad "no message with $what:"; cat "$work/err"; }
 done
 [ -e "$work/x.gguf" ] && bad "a file was left"
+# What was trained outlives a curve that cannot be written: a name that fits, but not with what a temporary file adds.
+"$quern" train "$work/text" $shape --steps 2 -o "$work/x.gguf" --curve "$work/$(printf '%0246d' 0).svg" >/dev/null 2>"$work/err"
+[ $? -eq 1 ] || bad "status of a training that lost its curve"
+[ "$(grep -c "^quern train: .*too long" "$work/err")" -eq 1 ] || { bad "a lost curve:"; cat "$work/err"; }
+expect 0 "$quern" run "$work/x.gguf" "a" -n 2 -q
 ls "$work" | grep -q tmp && bad "temporary files: $(ls "$work")"
 finish
