@@ -44,3 +44,6 @@ for i, name in enumerate(names):
     for k, (form, text) in enumerate(forms.items()):
         with open(os.path.join(out, f"{word}_{form}"), "wb") as f:
             f.write(bytes([i, (2 * k + 5) | (form == "cut")]) + text)
+# Found by runs of hours: an object within a list of arguments was taken for the arguments where a piece began with it.
+with open(os.path.join(out, "arguments_in_a_list"), "wb") as f:
+    f.write(bytes([1, 1]) + b'Hi<call>{"name": "get_weather", "arguments": [ {"s": "x')

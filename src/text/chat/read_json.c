@@ -88,8 +88,9 @@ static qn_step read_key(qn_chat_reader *r)
 static qn_step read_value(qn_chat_reader *r)
 {
     const int kind = kind_of_key(r);
-    if (kind == IS_ARGUMENTS && !r->has_arguments && r->literal.phase == 0 && r->name.len) {
-        /* Where a call turns out to be none must not depend on how much of the object has come. */
+    if (kind == IS_ARGUMENTS && !r->has_arguments && r->literal.phase == 0 && !r->json.len && r->name.len) {
+        /* Where a call turns out to be none must not depend on how much of the object has come. An object within a list
+         * is none: the list's bracket is in json. */
         if (!qn__read_spaces(r)) return QN_STEP_wait;
         if (r->in[r->at] == '{' && !announce(r)) return QN_STEP_bad;
     }
