@@ -212,7 +212,11 @@ static qn_lm_state *state_of(qn_module *m, const char *name, const char *want)
 
 static qn_tensor *decode_cached(qn_module *m, qn_lm_state *s, qn_tensor *tokens, qn_kv_cache *cache)
 {
-    if (!s || !cache) return NULL;
+    if (!s) return NULL;
+    if (!cache) {
+        QN_MODULE_FAIL(m, invalid, "decode: the cache is NULL");
+        return NULL;
+    }
     s->cache = cache;
     qn_tensor *y = qn_module_forward(m, tokens);
     s->cache = NULL;

@@ -185,6 +185,7 @@ static void refusals(void **state)
     m = module_of(c, &o);
     SHAPE(qn_module_forward(m, qn_ones(c, qn_shape_of(1, 3), QN_DTYPE_I32)), 1, 3, VOCAB);
     REFUSED(c, qn_decoder_cache(m, 1, 0), "tokens see what comes after them");
+    REFUSED(c, qn_decoder_decode(m, qn_ones(c, qn_shape_of(1, 3), QN_DTYPE_I32), NULL), "decode: the cache is NULL");
     qn_module_destroy(m);
     assert_null(qn_nn_decoder(c, NULL));
     assert_null(qn_nn_decoder(NULL, &o));
