@@ -133,13 +133,20 @@ typedef struct defaults {
 } defaults;
 
 /* Values that the options point to from then on; they live as long as the program. */
-static char *kept[64];
-static int n_kept;
+static struct kept {
+    struct kept *next;
+    char text[];
+} * kept;
 
 static char *keep(const char *value)
 {
-    if (n_kept == CLI_N(kept)) return NULL;
-    return kept[n_kept++] = strdup(value);
+    const size_t n = strlen(value) + 1;
+    struct kept *k = malloc(sizeof *k + n);
+    if (!k) return NULL;
+    memcpy(k->text, value, n);
+    k->next = kept;
+    kept = k;
+    return k->text;
 }
 
 static void set_option(defaults *d, const char *option, const char *label, char *value)
