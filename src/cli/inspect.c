@@ -33,9 +33,13 @@ typedef struct tensor_row {
     char component[80]; /* the name without "blk.N." and ".weight" */
 } tensor_row;
 
+/* A row takes some 1,600 bytes of JSON: a file that says it has an expert a byte must not become that. */
+enum { MOST_EXPERTS = 4096, LEAST_EXPERT_BYTES = 32 };
+
 static bool is_experts(const qn_gguf_tensor *t)
 {
-    return strstr(t->name, "_exps.") && t->shape.rank == 3 && t->shape.dim[0] > 0;
+    const int64_t n = t->shape.rank == 3 ? t->shape.dim[0] : 0;
+    return strstr(t->name, "_exps.") && n > 0 && n <= MOST_EXPERTS && t->size_bytes / (uint64_t)n >= LEAST_EXPERT_BYTES;
 }
 
 static void describe(const qn_gguf_tensor *t, int64_t expert, tensor_row *row)
