@@ -243,7 +243,7 @@ QN_API qn_status qn_session_set_loras(qn_session *session, const qn_lora_use *lo
 
 /* What qn_session_create allocates with these options and keeps, computed without allocating it. kv, activations and
  * logits are exact to the byte; tables is everything else, a few KiB over at most. Not counted: compiled graphs, one
- * for each size of batch that is decoded (some 40 KiB a layer; the plan cache keeps 32). */
+ * for each size of batch that is decoded (some 40 KiB a layer; 64 are kept). */
 typedef struct qn_estimate {
     uint64_t kv_bytes, activation_bytes, logits_bytes, table_bytes, total_bytes;
     /* of these, in the memory of devices: all, and on each backend of the engine */
@@ -379,7 +379,8 @@ QN_API qn_status qn_session_save(qn_session *session, const char *path, qn_error
 QN_API qn_status qn_session_restore(qn_session *session, const char *path, qn_error *err);
 
 /* ---- looking inside ---- */
-/* Called around each node of every run (quern/graph.h). NULL takes it away. */
+/* Called around each node of every run (quern/graph.h), which waits for it: of this engine's functions it may call only
+ * those that read. NULL takes it away. */
 QN_API void qn_session_set_eval(qn_session *session, qn_eval_fn fn, void *ctx);
 /* Inside the callback, after: the node's values as float32, row-major. bytes = 4 * elements. */
 QN_API qn_status qn_session_read_node(qn_session *session, const qn_node *node, float *dst, uint64_t bytes,

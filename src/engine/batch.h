@@ -122,6 +122,8 @@ void qn__batch_free_space(qn_batch_space *s);
 void qn__batch_begin(qn_batcher *b, qn_batch_stream *s);
 /* What was read of the prompt is there for others. */
 void qn__batch_keep_prompt(qn_batcher *b, qn_batch_stream *s);
+/* What a step that failed has added for these. */
+void qn__batch_take_back(qn_batcher *b, qn_batch_stream *const *streams, int32_t n);
 /* Gives a stream's sequence away; what it read and wrote stays in the tree as long as there is room. */
 void qn__batch_leave(qn_batcher *b, qn_batch_stream *s);
 /* Free cells in every group for what is planned, n tokens; unused prefixes go for them. False: they are not enough. */

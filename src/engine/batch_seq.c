@@ -130,6 +130,14 @@ void qn__batch_shift(qn_batcher *b, qn_batch_stream *s)
     qn__mutex_unlock(&b->lock);
 }
 
+void qn__batch_take_back(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t j = streams[i]->n_part; j-- > 0;)
+            qn__memory_take_back(&b->session->memory, streams[i]->seq, streams[i]->n_done + j);
+    qn__session_lists_anew(b->session);
+}
+
 /* ---- room ---- */
 
 static void expect(qn_batcher *b)

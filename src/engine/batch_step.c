@@ -162,8 +162,8 @@ static void begin(qn_batcher *b, qn_batch_stream *s)
         b->stats.tokens_reused += (uint64_t)s->n_done;
     }
     note_read(s);
-    qn__mutex_unlock(&b->lock);
     s->begun = true;
+    qn__mutex_unlock(&b->lock);
 }
 
 /* One whose reader does not read, the youngest of them; NULL: all compute. */
@@ -341,7 +341,8 @@ static void advance(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
     qn__batch_choose(b, row);
 }
 
-/* What fails for all together is tried for each alone, so that only whose fault it is, or who finds no memory, ends. */
+/* What fails for all together is tried for each alone, so that only whose fault it is, or who finds no memory, ends.
+ * Where others compute, too, a decode has chunks, and keeps those before the one that failed. */
 static void compute(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
 {
     qn_error err = {0};
@@ -351,6 +352,7 @@ static void compute(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
         advance(b, streams, n);
         return;
     }
+    qn__batch_take_back(b, streams, n);
     for (int32_t i = 0; i < n; i++) n_parts += streams[i]->n_part > 0;
     for (int32_t i = 0; i < n; i++) {
         if (!streams[i]->n_part) continue;
@@ -417,7 +419,7 @@ void qn__batch_run(void *batcher)
         const int seen = atomic_load_explicit(&b->wake, memory_order_acquire);
         reap(b);
         qn__mutex_lock(&b->lock);
-        const bool done = b->stopping && !b->queue;
+        const bool done = b->stopping && !b->queue && !b->n_streams; /* it may have been said behind reap */
         qn__mutex_unlock(&b->lock);
         if (done) return;
         admit(b);

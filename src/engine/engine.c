@@ -58,6 +58,23 @@ static void fill_info(qn_engine *e)
     }
 }
 
+static bool has_devices(const qn_engine *e)
+{
+    for (int i = 0; i < e->n_backends; i++)
+        if (e->backends[i]->type->memory) return true;
+    return false;
+}
+
+void qn__devices_take(qn_engine *e, qn_turn_taker *taker)
+{
+    if (has_devices(e)) qn__turns_take(&e->turns, taker);
+}
+
+void qn__devices_give(qn_engine *e, qn_turn_taker *taker)
+{
+    if (has_devices(e)) qn__pager_give_turn(e, taker);
+}
+
 static qn_status bind_model(qn_engine *e, const qn_engine_options *options, int64_t *load_start, qn_error *err)
 {
     if (!qn_gguf_kv_find(e->file, "general.architecture"))
@@ -87,6 +104,8 @@ static qn_status open_engine(qn_engine *e, const char *path, const qn_engine_opt
 {
     const int64_t start = qn__now_ns();
     QN_TRY(qn__check_passes_off(options->passes_off, err));
+    e->strict = options->strict;
+    e->passes_off = options->passes_off; /* what is planned for layers on devices is what will run */
     QN_TRY(qn_gguf_open(path, NULL, &e->file, err));
     QN_TRY(open_backends(e, options, err));
     int64_t copy_start = 0;
@@ -94,8 +113,6 @@ static qn_status open_engine(qn_engine *e, const char *path, const qn_engine_opt
     if (status != QN_OK) return qn__prefix(err, status, "%s", path);
     QN_TRY(qn_gguf_load(e->file, options->policy, options->progress, options->progress_ctx, err));
     e->locked = options->policy == QN_GGUF_lock;
-    e->strict = options->strict;
-    e->passes_off = options->passes_off;
     e->memory_limit = options->memory_limit;
     e->memory = qn__memory_of(options->memory);
     e->reserve = options->memory == QN_MEMORY_AUTO ? QN_PAGING_LATER : QN_PAGING_RESERVE;

@@ -123,6 +123,13 @@ struct qn_session {
     qn_error job_error;
 };
 
+/* ---- engine.c ---- */
+/* What touches a device outside of a decode (memory, copies, plans) does it in a turn to compute, since a device is one
+ * caller's at a time; nothing is waited for where the engine has none. Before the engine's lock, never within a turn.
+ */
+void qn__devices_take(qn_engine *e, qn_turn_taker *taker);
+void qn__devices_give(qn_engine *e, qn_turn_taker *taker);
+
 /* ---- place.c, before anything is allocated for it ---- */
 /* The list of backends that the options ask for; text has room for it. */
 qn_status qn__engine_list(const qn_engine_options *options, char *text, size_t size, const char **out, qn_error *err);

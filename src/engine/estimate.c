@@ -120,19 +120,20 @@ qn_status qn_engine_estimate(qn_engine *e, const qn_session_options *options, qn
     return estimate_shape(e, &shape, out, err);
 }
 
-static bool fits_devices(const qn_engine *e, const qn_estimate *est)
+/* The first device that has no room for its part; -1: all have. */
+static int too_small(const qn_engine *e, const qn_estimate *est)
 {
     for (int p = 0; p < e->n_backends; p++) {
         const qn_backend *be = e->backends[p];
-        if (be->type->memory && est->backend_bytes[p] > be->type->memory(be).left) return false;
+        if (be->type->memory && est->backend_bytes[p] > be->type->memory(be).left) return p;
     }
-    return true;
+    return -1;
 }
 
 /* Of the host's memory `bytes`, and of each device's what is left. */
 static bool fits_in(const qn_engine *e, const qn_estimate *est, uint64_t bytes)
 {
-    return est->total_bytes - est->device_bytes <= bytes && fits_devices(e, est);
+    return est->total_bytes - est->device_bytes <= bytes && too_small(e, est) < 0;
 }
 
 /* Largest value in [1, hi] of `field`, a member of `options`, whose estimate fits; memory grows with either field, so
@@ -237,19 +238,15 @@ bool qn__session_fits(qn_engine *e, uint64_t asked, const qn_estimate *est, uint
     return fits_in(e, est, *left);
 }
 
-static qn_status too_large_for_devices(const qn_engine *e, const qn_session_shape *shape, const qn_estimate *est,
-                                       int32_t n, qn_error *err)
+static qn_status too_large_for(const qn_backend *be, const qn_session_shape *shape, uint64_t bytes, int32_t n,
+                               qn_error *err)
 {
-    int p = 0;
-    while (!e->backends[p]->type->memory || est->backend_bytes[p] <= e->backends[p]->type->memory(e->backends[p]).left)
-        p++;
-    const qn_backend *be = e->backends[p];
     char need[32], have[32], advice[64] = "none fits";
     if (n > 0) snprintf(advice, sizeof(advice), "the largest that fits is %d", n);
     return QN_FAIL(err, limit,
                    "%s: a context of %d tokens needs %s there, %s are free beside the weights: %s; fewer layers there "
                    "(--gpu-layers), a smaller KV type or batch make room for more",
-                   be->name, shape->n_ctx, qn__str_bytes(need, sizeof(need), est->backend_bytes[p]),
+                   be->name, shape->n_ctx, qn__str_bytes(need, sizeof(need), bytes),
                    qn__str_bytes(have, sizeof(have), be->type->memory(be).left), advice);
 }
 
@@ -259,7 +256,8 @@ qn_status qn__session_too_large(qn_engine *e, const qn_session_options *options,
     int32_t n = 0;
     char need[32], kv[32], have[32], advice[160];
     QN_TRY(qn_engine_fit_ctx(e, options, left, &n, err));
-    if (!fits_devices(e, est)) return too_large_for_devices(e, shape, est, n, err);
+    const int p = too_small(e, est);
+    if (p >= 0) return too_large_for(e->backends[p], shape, est->backend_bytes[p], n, err);
     if (n > 0)
         snprintf(advice, sizeof(advice), "the largest that fits is %d; a smaller KV type or batch makes room for more",
                  n);

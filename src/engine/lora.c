@@ -19,17 +19,22 @@ static qn_status place_pairs(qn_lora *l, const qn_model *m, qn_error *err)
     return QN_OK;
 }
 
-/* Backends are one session's at a time, and ids one adapter's. */
+/* Among those that sessions plan for, once all of it is there. */
 static qn_status join(qn_lora *l, qn_error *err)
 {
     qn_engine *e = l->engine;
-    qn__mutex_lock(&e->lock);
+    qn_turn_taker me = {0};
+    qn__devices_take(e, &me);
     const qn_status status = place_pairs(l, e->model, err);
+    qn__devices_give(e, &me);
+    qn__turns_forget(&e->turns, &me);
+    if (status != QN_OK) return status;
+    qn__mutex_lock(&e->lock);
     l->adapter->id = ++e->last_lora_id;
     l->next = e->loras;
     e->loras = l;
     qn__mutex_unlock(&e->lock);
-    return status;
+    return QN_OK;
 }
 
 qn_status qn_lora_open(qn_engine *engine, const char *path, qn_lora **out, qn_error *err)
@@ -61,13 +66,17 @@ void qn_lora_close(qn_lora *l)
 {
     if (!l) return;
     qn_engine *e = l->engine;
+    qn_turn_taker me = {0};
     qn__mutex_lock(&e->lock);
     qn_lora **at = &e->loras;
     while (*at && *at != l) at = &(*at)->next; /* one that failed to open is not there */
     if (*at) *at = l->next;
+    qn__mutex_unlock(&e->lock);
+    qn__devices_take(e, &me);
     for (int i = 0; l->buffers && i < 2 * e->model->n_weights; i++)
         if (l->buffers[i]) l->buffers[i]->backend->type->buffer_destroy(l->buffers[i]);
-    qn__mutex_unlock(&e->lock);
+    qn__devices_give(e, &me);
+    qn__turns_forget(&e->turns, &me);
     qn__adapter_free(l->adapter);
     qn_gguf_close(l->file);
     qn_arena arena = l->arena; /* the object lies inside it */

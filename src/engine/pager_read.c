@@ -39,6 +39,7 @@ static void drop(qn_pager *p, const qn_map *map, uint64_t offset, uint64_t bytes
 void qn__pager_trim(qn_pager *p, uint64_t bytes)
 {
     qn__pager_stop(p);
+    atomic_store(&p->stale, true); /* nobody reads now: the next run plans anew */
     for (int32_t i = 0; i < p->n_parts; i++) {
         const uint64_t size = p->maps[i]->size, stays = bytes < size ? bytes : size;
         bytes -= stays;

@@ -121,8 +121,10 @@ static qn_status create(qn_engine *engine, const qn_session_shape *shape, wish *
     s->resizes = true;
     for (int p = 0; p < engine->n_backends; p++) s->resizes &= engine->backends[p]->type->resize != NULL;
     w->session = s;
+    qn__devices_take(engine, &s->turn);
     qn_status status = create_sched(s, w, err);
     if (status == QN_OK) status = create_buffers(s, err);
+    qn__devices_give(engine, &s->turn);
     if (status == QN_OK) status = create_tables(s, err);
     if (status != QN_OK) {
         qn_session_destroy(s);
@@ -178,14 +180,16 @@ void qn_session_destroy(qn_session *s)
     if (!s) return;
     qn__worker_destroy(s->worker); /* waits */
     qn__pager_changed(s->engine->pager);
-    qn__turns_forget(&s->engine->turns, &s->turn);
+    qn__devices_take(s->engine, &s->turn);
     qn__sched_destroy(s->sched);
-    qn__taps_destroy(s->taps);
-    qn__session_end_comparison(s);
     for (int p = 0; p < QN_MAX_PLACES; p++) {
         if (s->kv_buffers[p]) s->kv_buffers[p]->backend->type->buffer_destroy(s->kv_buffers[p]);
         if (s->list_buffers[p]) s->list_buffers[p]->backend->type->buffer_destroy(s->list_buffers[p]);
     }
+    qn__devices_give(s->engine, &s->turn);
+    qn__turns_forget(&s->engine->turns, &s->turn);
+    qn__taps_destroy(s->taps);
+    qn__session_end_comparison(s);
     qn__memory_deinit(&s->memory);
     qn__free(s->tokens);
     qn__free(s->items);
@@ -204,7 +208,10 @@ static qn_status plan_for(qn_session *s, const qn_lora_set *set, qn_error *err)
     for (int32_t i = 0; i < set->n; i++) planned = planned && set->use[i].adapter->id <= s->planned_lora;
     if (planned) return QN_OK;
     s->last = NULL; /* reserving may move what it ran in */
-    return reserve(s, NULL, NULL, err);
+    qn__devices_take(s->engine, &s->turn);
+    const qn_status status = reserve(s, NULL, NULL, err);
+    qn__devices_give(s->engine, &s->turn);
+    return status;
 }
 
 qn_status qn_session_set_loras(qn_session *s, const qn_lora_use *loras, int32_t n_loras, qn_error *err)

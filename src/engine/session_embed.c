@@ -191,9 +191,10 @@ static qn_status run_batch(embedding *e, const qn_embedding_text *texts, int32_t
         for (int32_t i = 0; i < texts[t].n_tokens; i++)
             s->items[n_items++] = (qn_batch_item){texts[t].tokens[i], i, seq, wanted(e, i, texts[t].n_tokens)};
     }
-    QN_TRY(qn__session_decode(s, s->items, n_items, err));
+    const qn_status status = qn__session_decode(s, s->items, n_items, err);
     for (int32_t i = 0; i < n_items; i++)
         if (s->items[i].pos == 0) (void)qn__memory_remove(&s->memory, s->items[i].seq, 0, INT32_MAX);
+    if (status != QN_OK) return status;
     float *rows = s->logits;
     for (int32_t t = 0; t < n; t++) QN_TRY(pool(e, &texts[t], 0, texts[t].n_tokens, &rows, err));
     return QN_OK;

@@ -151,7 +151,7 @@ static void put_tables(const qn_memory *m, qn_state_tables *t, qn_writer *w, uin
     }
 }
 
-static qn_status write_state(const qn_session *s, qn_state_tables *t, qn_writer *w, qn_error *err)
+static qn_status write_state(qn_session *s, qn_state_tables *t, qn_writer *w, qn_error *err)
 {
     const qn_memory *m = &s->memory;
     qn_state_header header = make_header(s);
@@ -171,7 +171,10 @@ static qn_status write_state(const qn_session *s, qn_state_tables *t, qn_writer 
         for (uint32_t i = 0; i < header.n_layer && !qn__writer_failed(w); i++) { /* commit tells */
             const qn_kv_layer *l = &s->kv_desc.layers[i];
             if (l->group != g) continue;
-            QN_TRY(move_layer(get_rows, l, t->cells, n, t->rows, err));
+            qn__devices_take(s->engine, &s->turn);
+            const qn_status status = move_layer(get_rows, l, t->cells, n, t->rows, err);
+            qn__devices_give(s->engine, &s->turn);
+            if (status != QN_OK) return status;
             qn__writer_put(w, t->rows, (size_t)n * (l->k_row_bytes + l->v_row_bytes));
         }
     }
@@ -366,7 +369,10 @@ static qn_status load_rows(qn_session *s, const qn_state_file *f, uint32_t g, co
     for (uint32_t i = 0; i < f->header->n_layer; i++) {
         const qn_kv_layer *l = &s->kv_desc.layers[i];
         if (l->group != (int32_t)g) continue;
-        QN_TRY(move_layer(put_rows, l, place, n, *at, err));
+        qn__devices_take(s->engine, &s->turn);
+        const qn_status status = move_layer(put_rows, l, place, n, *at, err);
+        qn__devices_give(s->engine, &s->turn);
+        if (status != QN_OK) return status;
         *at += (uint64_t)n * (l->k_row_bytes + l->v_row_bytes);
     }
     return QN_OK;

@@ -186,7 +186,10 @@ static qn_node *in_a_row(qn_build *b, qn_node *x)
     return x && !qn_layout_is_contiguous(&x->layout) ? qn__copy(b->g, x, QN_DTYPE_F32) : x;
 }
 
-static int64_t last_dim(const qn_node *x, int back) { return x ? x->layout.dim[x->layout.rank - back] : 1; }
+static int64_t last_dim(const qn_node *x, int back)
+{
+    return x && x->layout.rank >= back ? x->layout.dim[x->layout.rank - back] : 1; /* none: the graph has failed */
+}
 
 static qn_value *join(void *ctx, qn_value *x)
 {

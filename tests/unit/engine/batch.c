@@ -2,6 +2,7 @@
 /* A crowd is served as each of it alone; and what callers may do to a batcher. */
 #include "adapter.h"
 #include "crowd.h"
+#include "engine/batch.h"
 
 enum { CROWD = 64 };
 
@@ -194,6 +195,110 @@ static void destroyed(void **state)
     tear_down(g);
 }
 
+static crowd_request prompt_of(const char *key, int story, int n, int n_answer)
+{
+    crowd_request r = {.n_prompt = n, .n_answer = n_answer, .sampler = {.greedy = true}, .cancel_after = -1};
+    snprintf(r.key, sizeof(r.key), "%s", key);
+    rig_story(story, r.prompt, n);
+    return r;
+}
+
+/* Holds the executor at the end of a request. */
+static void hold_at_end(void *ctx, const qn_batch_event *e)
+{
+    crowd_gate *g = ctx;
+    if (e->kind == QN_BATCH_token) atomic_store(&g->reached, true);
+    if (e->kind != QN_BATCH_end) return;
+    atomic_store(&g->ended, true);
+    while (!atomic_load(&g->open)) usleep(100);
+}
+
+static void *destroy(void *b)
+{
+    qn_batcher_destroy(b);
+    return NULL;
+}
+
+/* .. also where the batcher is destroyed while the executor tells somebody else that he was cancelled. */
+static void destroyed_meanwhile(void **state)
+{
+    (void)state;
+    rig *g = set_up(0);
+    qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 200}, .n_parallel = 4});
+    const qn_logit_bias no_end = {2, -INFINITY};
+    const qn_sampler_params endless = {.logit_bias = &no_end, .n_logit_bias = 1, .seed = 1};
+    crowd_gate gate = {.open = false};
+    crowd_request other = prompt_of("b", 1, 5, 150);
+    pthread_t thread;
+    uint64_t id;
+    rig_story(2, gate.prompt, 3);
+    other.sampler = endless;
+    MUST(crowd_submit(b, &other, err));
+    MUST(qn_batcher_submit(b,
+                           &(qn_batch_request){.prompt = gate.prompt,
+                                               .n_prompt = 3,
+                                               .sampler = &endless,
+                                               .max_tokens = 190,
+                                               .key = "gate",
+                                               .fn = hold_at_end,
+                                               .ctx = &gate},
+                           &id, err));
+    while (!atomic_load(&gate.reached) && !atomic_load(&gate.ended)) usleep(20);
+    qn_batcher_cancel(b, id);
+    while (!atomic_load(&gate.ended)) usleep(100);
+    assert_int_equal(pthread_create(&thread, NULL, destroy, b), 0);
+    for (bool stopping = false; !stopping; usleep(100)) {
+        qn__mutex_lock(&b->lock);
+        stopping = b->stopping;
+        qn__mutex_unlock(&b->lock);
+    }
+    atomic_store(&gate.open, true);
+    pthread_join(thread, NULL);
+    assert_true(atomic_load(&other.ended));
+    assert_true(other.got.end == QN_BATCH_END_cancelled || other.got.n > 100); /* or it was too quick for us */
+    tear_down(g);
+}
+
+typedef struct breaking {
+    int n_runs, at; /* the run that is stopped, from 1 */
+} breaking;
+
+static bool stop_run(void *ctx, const qn_node *node, bool after)
+{
+    breaking *x = ctx;
+    if (!after && strcmp(qn_node_name(node), "embd") == 0) x->n_runs++;
+    return x->n_runs != x->at;
+}
+
+/* Where others compute, a step is computed in chunks: when one of them fails, nobody loses by what those before it
+ * have kept. */
+static void chunks_that_fail(void **state)
+{
+    (void)state;
+    rig *g = set_up(0);
+    qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 200}, .n_parallel = 4});
+    crowd_request r[2] = {prompt_of("a", 1, 20, 5), prompt_of("b", 2, 12, 5)};
+    for (int i = 0; i < 2; i++) crowd_expect(g->alone, &r[i]);
+    crowd_gate gate;
+    crowd_hold(b, &gate, 3);
+    qn_turn_taker stranger = {0};
+    breaking x = {.at = 2};
+    b->session->token_s = 1; /* so that a chunk is the least there is */
+    qn_session_set_eval(b->session, stop_run, &x);
+    for (int i = 0; i < 2; i++) MUST(crowd_submit(b, &r[i], err));
+    qn__turns_take(&g->e->turns, &stranger);
+    qn__turns_give(&g->e->turns, &stranger);
+    crowd_go(&gate);
+    for (int i = 0; i < 2; i++) {
+        crowd_wait(&r[i]);
+        CROWD_SAME(&r[i]);
+    }
+    assert_true(x.n_runs > 6);
+    qn_batcher_destroy(b);
+    qn__turns_forget(&g->e->turns, &stranger);
+    tear_down(g);
+}
+
 static void paused(void **state)
 {
     (void)state;
@@ -253,14 +358,6 @@ static void paused_ones_make_way(void **state)
 }
 
 /* ---- the cache ---- */
-
-static crowd_request prompt_of(const char *key, int story, int n, int n_answer)
-{
-    crowd_request r = {.n_prompt = n, .n_answer = n_answer, .sampler = {.greedy = true}, .cancel_after = -1};
-    snprintf(r.key, sizeof(r.key), "%s", key);
-    rig_story(story, r.prompt, n);
-    return r;
-}
 
 static int cached_of(qn_batcher *b, crowd_request r)
 {
@@ -596,6 +693,8 @@ int main(void)
         cmocka_unit_test(as_if_alone),
         cmocka_unit_test(cancelled),
         cmocka_unit_test(destroyed),
+        cmocka_unit_test(destroyed_meanwhile),
+        cmocka_unit_test(chunks_that_fail),
         cmocka_unit_test(paused),
         cmocka_unit_test(paused_ones_make_way),
         cmocka_unit_test(prefixes),

@@ -3,6 +3,7 @@
  * is made of hidden states here; nothing is left in the cache and nothing allocated once warm; what is refused, in
  * words. That the numbers are right is tests/golden's. */
 #include "rig.h"
+#include "engine/engine.h"
 
 enum { WIDTH = 32, LONG = 23, N_TEXTS = 5 };
 
@@ -131,6 +132,38 @@ static void nothing_allocates_once_warm(void **state)
     }
     assert_int_equal(after.allocs, warm.allocs);
     qn_session_destroy(s);
+    qn_engine_close(e);
+}
+
+static bool stop_second(void *ctx, const qn_node *node, bool after)
+{
+    int *n_runs = ctx;
+    if (!after && strcmp(qn_node_name(node), "embd") == 0) ++*n_runs;
+    return *n_runs != 2;
+}
+
+/* Where others compute, texts are computed in chunks; when the second fails, the first's are gone as well. */
+static void nothing_left_by_a_failure(void **state)
+{
+    (void)state;
+    float want[2 * WIDTH], have[2 * WIDTH];
+    qn_engine *e = open_arch("qwen3", 1, NULL);
+    qn_session *s = open_session(e, 64, 2);
+    qn_turn_taker stranger = {0};
+    int n_runs = 0;
+    embed(s, texts, 2, QN_POOLING_mean, want);
+    s->token_s = 1; /* so that a chunk is the least there is */
+    qn_session_set_eval(s, stop_second, &n_runs);
+    qn__turns_take(&e->turns, &stranger);
+    qn__turns_give(&e->turns, &stranger);
+    REFUSED(cancelled,
+            qn_session_embeddings(s, texts, 2, &(qn_embedding_options){.pooling = QN_POOLING_mean}, have, err));
+    assert_int_equal(qn_session_free_cells(s), RIG_MAX);
+    qn_session_set_eval(s, NULL, NULL);
+    embed(s, texts, 2, QN_POOLING_mean, have);
+    assert_memory_equal(have, want, sizeof want);
+    qn_session_destroy(s);
+    qn__turns_forget(&e->turns, &stranger);
     qn_engine_close(e);
 }
 
@@ -323,6 +356,7 @@ int main(void)
         cmocka_unit_test(bits_are_a_texts_own),
         cmocka_unit_test(pools),
         cmocka_unit_test(nothing_allocates_once_warm),
+        cmocka_unit_test(nothing_left_by_a_failure),
         cmocka_unit_test(decode_refused),
         cmocka_unit_test(texts_refused),
         cmocka_unit_test(names),
