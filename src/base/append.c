@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -42,6 +43,16 @@ qn_status qn__append_open(const char *path, const void *magic, size_t n, int *fd
     return QN_OK;
 }
 
+/* A pipe that is full is waited for, but not for ever: nobody may be reading. */
+static bool wait_for_room(int fd)
+{
+    enum { PATIENCE_MS = 10000 };
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    const int n = poll(&p, 1, PATIENCE_MS);
+    if (n == 0) errno = ETIMEDOUT;
+    return n > 0 || (n < 0 && errno == EINTR);
+}
+
 bool qn__append_put(int fd, const void *bytes, size_t n)
 {
     const char *p = bytes;
@@ -49,6 +60,7 @@ bool qn__append_put(int fd, const void *bytes, size_t n)
         const int64_t start = qn__now_ns();
         const ssize_t k = write(fd, p, n);
         if (k < 0 && errno == EINTR) continue;
+        if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) && wait_for_room(fd)) continue;
         if (k <= 0) return false;
         QN_COUNT(written_bytes, k);
         QN_COUNT(write_ns, qn__now_ns() - start);

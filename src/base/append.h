@@ -9,7 +9,7 @@
 /* The file is made anew; a regular file that is there must be empty or begin with these bytes, so that nothing else is
  * overwritten by mistake (invalid). io when it can't be made. *fd is closed with qn__append_close. */
 qn_status qn__append_open(const char *path, const void *magic, size_t n, int *fd, qn_error *err);
-/* All of it, or false with errno set. */
+/* All of it, or false with errno set; a pipe that nobody reads for 10 seconds is one that failed. */
 bool qn__append_put(int fd, const void *bytes, size_t n);
 /* A file of the system's that is read from the beginning each time: its first bytes, terminated; -1 when it can't be.
  */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -266,11 +267,48 @@ static void appending(void **state)
     assert_int_equal(qn__append_open("/no/such/folder/x", "", 0, &fd, &err), QN_STATUS_io);
 }
 
+enum { PIPED = 1 << 20 };
+
+static void *read_late(void *path)
+{
+    static char bytes[PIPED];
+    size_t n = 0;
+    FILE *f = fopen(path, "rb");
+    usleep(50000);
+    if (f) n = fread(bytes, 1, PIPED, f);
+    for (size_t i = 0; i < n; i++)
+        if (bytes[i] != (char)(i % 251)) n = 0;
+    if (f) fclose(f);
+    return (void *)n;
+}
+
+/* A pipe holds 64 KiB: who writes waits for its reader. */
+static void appending_to_a_pipe(void **state)
+{
+    (void)state;
+    static char bytes[PIPED];
+    char path[64];
+    pthread_t reader;
+    void *n = NULL;
+    int fd;
+    for (size_t i = 0; i < PIPED; i++) bytes[i] = (char)(i % 251);
+    snprintf(path, sizeof path, "pipe-%ld", (long)getpid());
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(qn__append_open(path, "MAGIC", 5, &fd, &err), QN_OK);
+    assert_int_equal(pthread_create(&reader, NULL, read_late, path), 0);
+    assert_true(qn__append_put(fd, bytes, PIPED));
+    assert_int_equal(pthread_join(reader, &n), 0);
+    assert_int_equal((size_t)n, PIPED);
+    assert_true(qn__append_close(fd));
+    remove(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring_keeps_order_and_counts),
         cmocka_unit_test(a_ring_is_ready_and_wakes_its_writer),
+        cmocka_unit_test(appending_to_a_pipe),
         cmocka_unit_test(threads_come_and_go),
         cmocka_unit_test(who_is_inside_may_take_the_lock),
         cmocka_unit_test(lists),
