@@ -169,12 +169,24 @@ static int scalar_rule(qn_constrain *c, const qn_val *at, int types)
     return number;
 }
 
-/* A value among tags within tags. A list or an object is JSON where it would be deeper than the reader goes. */
+/* An object that may have any members and names none. */
+static bool names_no_key(qn_val schema)
+{
+    const qn_val properties = qn__member(schema, "properties"), required = qn__member(schema, "required"),
+                 others = qn__member(schema, "additionalProperties");
+    return !(properties.type == QN_VAL_dict && properties.d->n) && !(required.type == QN_VAL_list && required.l->n) &&
+           !(others.type == QN_VAL_bool && !others.b);
+}
+
+/* A value among tags within tags. A list or an object is JSON where it would be deeper than the reader goes; so is one
+ * whose keys nobody knows. */
 static int nested_rule(qn_constrain *c, const qn_val *at, int depth)
 {
     const int types = qn__schema_types(c->root, qn__said_at(at));
     const bool group = types == QN_TYPE_object || types == QN_TYPE_array;
-    const bool tags = group && depth < MAX_DEPTH && (!c->strict || qn__only_refers(c, qn__said_at(at))) &&
+    const bool tags = group &&
+                      !(types == QN_TYPE_object && names_no_key(qn__schema_resolve(c->root, qn__said_at(at)))) &&
+                      depth < MAX_DEPTH && (!c->strict || qn__only_refers(c, qn__said_at(at))) &&
                       next_key(c) <= (size_t)c->found->marks[QN_MARK_string_next].n_text;
     const bool json = group || (types && !(types & (QN_TYPE_string | QN_TYPE_object | QN_TYPE_array)));
     const qn_constrain_tags *known = find_tags(c, known_by(c, at), tags ? depth : -1);

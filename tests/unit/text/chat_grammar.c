@@ -297,7 +297,8 @@ static void what_cannot_be_held(void **state)
     refused("loose", &(qn_chat_constraint){.tools = TOOL("true", "\"not\": {}"), .tool_choice = "required"},
             QN_STATUS_unsupported, "\"not\"");
     refused("nested",
-            &(qn_chat_constraint){.tools = TOOL_OF("{\"type\": \"object\", \"patternProperties\": {\"b\": {}}}"),
+            &(qn_chat_constraint){.tools = TOOL_OF("{\"type\": \"object\", \"properties\": {\"c\": {}}, "
+                                                   "\"patternProperties\": {\"b\": {}}}"),
                                   .tool_choice = "required"},
             QN_STATUS_unsupported, "\"patternProperties\"");
     refused("nested",

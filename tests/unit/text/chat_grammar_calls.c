@@ -221,6 +221,11 @@ static void required_names(void **state)
                         "{\"type\": \"integer\"}}");
     static const char any[] = TOOL_BY("false", "{\"required\": [\"n\"]}");
     static const char never[] = TOOL_BY("false", "{\"required\": [\"n\"], \"additionalProperties\": false}");
+    static const char open[] =
+        TOOL_BY("true",
+                "{\"properties\": {\"o\": {\"type\": \"object\"}, \"l\": {\"type\": \"array\", \"items\": "
+                "{\"type\": \"object\"}}, \"e\": {\"type\": \"object\", \"additionalProperties\": false}, \"p\": "
+                "{\"type\": \"object\", \"patternProperties\": {\"^b$\": {\"type\": \"integer\"}}}}}");
     static const call_row rows[] = {
         {"parameters", others, PARAMETERS, {P("a", "x") P("n", "1")}, {P("a", "x"), P("a", "x") P("n", "y")}},
         {"python", others, PYTHON, {"a=True, n=1"}, {"a=True", "a=True, n='y'"}},
@@ -228,6 +233,12 @@ static void required_names(void **state)
         {"parameters", any, PARAMETERS, {P("n", "x")}, {""}},
         {"loose", any, LOOSE, {"n:" L("x"), "n:1"}, {""}},
         {"python", never, PYTHON, {""}, {"n=1"}},
+        {"nested", /* no key is known that could have a tag */
+         open,
+         NESTED,
+         {N("o", "{\"a\": 1}"), N("o", "{}"), N("l", N("item", "{\"a\": [1]}") N("item", "{}")), N("e", ""),
+          N("p", "{\"b\": 1}")},
+         {N("o", "x"), N("p", "{\"b\": true}"), N("l", N("item", "1")), N("e", "{\"a\": 1}")}},
     };
     try_rows(rows, ARRAY_LEN(rows));
 }
