@@ -194,16 +194,39 @@ static const cli_option *option_of(const cli_option *options, int n, char *text,
     return cli_find_option(options, n, text + 2, len);
 }
 
+/* The next option of a command line that was parsed, from argv[*at] on; moves *at behind it. NULL: no more. */
+static const cli_option *next_option(const cli_option *options, int n, int argc, char **argv, int *at)
+{
+    while (*at < argc && strcmp(argv[*at], "--") != 0) {
+        char *value, *text = argv[(*at)++];
+        const cli_option *o = text[0] == '-' && text[1] ? option_of(options, n, text, &value) : NULL;
+        if (!o) continue;
+        *at += o->kind != CLI_FLAG && !value;
+        return o;
+    }
+    return NULL;
+}
+
 void cli_given(const cli_option *options, int n, int argc, char **argv, bool *given)
 {
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        char *value;
-        if (argv[i][0] != '-' || !argv[i][1]) continue;
-        const cli_option *o = option_of(options, n, argv[i], &value);
-        if (!o) continue;
-        given[o - options] = true;
-        i += o->kind != CLI_FLAG && !value;
-    }
+    int at = 1;
+    for (const cli_option *o; (o = next_option(options, n, argc, argv, &at));) given[o - options] = true;
+}
+
+static bool is_listed(const char *names, const char *name)
+{
+    const size_t len = strlen(name);
+    for (const char *p = names; (p = strstr(p, name)); p += len)
+        if ((p == names || p[-1] == ' ') && (p[len] == ' ' || !p[len])) return true;
+    return false;
+}
+
+int cli_only(const cli_option *options, int n, int argc, char **argv, const char *names, const char *mode)
+{
+    int at = 1;
+    for (const cli_option *o; (o = next_option(options, n, argc, argv, &at));)
+        if (!is_listed(names, o->name)) return cli_bad_usage("--%s does nothing with %s", o->name, mode);
+    return CLI_OK;
 }
 
 /* An option at argv[*at]; moves *at past a value that stands in the next argument. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/chat_history.c -- the history's file: an entry a line, newlines as \n and backslashes as \\. An entry is
- * appended with one write, so that several chats at a time lose nothing of each other. The file is for its owner alone.
+/* src/cli/chat_history.c -- the history's file: an entry a line, newlines as \n and backslashes as \\. Who writes
+ * holds the file's lock, so that several chats at a time lose nothing of each other. The file is for its owner alone.
  */
 #include "cli/chat_input.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,13 +62,28 @@ static void shorten(const char *path, const char *from, size_t len)
     if (close(fd) != 0 || !wrote || rename(temporary, path) != 0) unlink(temporary);
 }
 
-/* The file's end, at most MOST_BYTES of it, from the beginning of a line; freed with free. */
-static char *read_end(const char *path, size_t *len, bool *cut)
+/* -1: no such file, or none that may be opened. Closing it gives the lock back. */
+static int open_locked(const char *path, int flags)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    for (int tries = 0; tries < 8; tries++) {
+        struct stat held, there;
+        const int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0600);
+        if (fd < 0) return -1;
+        (void)flock(fd, LOCK_EX); /* a file system without locks is used without */
+        if (fstat(fd, &held) == 0 && stat(path, &there) == 0 && held.st_ino == there.st_ino &&
+            held.st_dev == there.st_dev)
+            return fd;
+        close(fd); /* while waiting another chat has put a shorter one in its place */
+    }
+    return -1;
+}
+
+/* The file's end, at most MOST_BYTES of it, from the beginning of a line; freed with free. */
+static char *read_end(int fd, size_t *len, bool *cut)
+{
     struct stat st;
     char *text = NULL;
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         const off_t start = st.st_size > MOST_BYTES ? st.st_size - MOST_BYTES : 0;
         size_t n = 0;
         ssize_t got = 1;
@@ -84,7 +100,6 @@ static char *read_end(const char *path, size_t *len, bool *cut)
         *len = n;
         *cut = start > 0;
     }
-    if (fd >= 0) close(fd);
     return text;
 }
 
@@ -92,13 +107,14 @@ void chat_history_load(const char *path, void (*add)(void *ctx, const char *entr
 {
     size_t len = 0, lines = 0;
     bool cut = false;
-    char *text = read_end(path, &len, &cut);
-    if (!text) return;
+    const int fd = open_locked(path, O_RDONLY);
+    char *text = fd >= 0 ? read_end(fd, &len, &cut) : NULL;
     for (size_t i = 0; i < len; i++) lines += text[i] == '\n';
     char *p = text;
     for (; lines > MOST_ENTRIES; lines--) p = strchr(p, '\n') + 1, cut = true;
     if (cut) shorten(path, p, len - (size_t)(p - text));
-    for (char *end; (end = strchr(p, '\n')); p = end + 1) {
+    if (fd >= 0) close(fd);
+    for (char *end; p && (end = strchr(p, '\n')); p = end + 1) {
         *end = '\0';
         decode(p);
         if (*p) add(ctx, p);
@@ -116,7 +132,7 @@ void chat_history_append(const char *path, const char *entry)
         *to++ = *p == '\n' ? 'n' : *p;
     }
     *to++ = '\n';
-    const int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const int fd = open_locked(path, O_RDWR | O_CREAT | O_APPEND);
     if (fd >= 0) {
         char last = '\n';
         const off_t size = lseek(fd, 0, SEEK_END);

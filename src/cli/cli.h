@@ -69,6 +69,9 @@ int cli_parse(const cli_usage *usage, const cli_option *options, int n_options, 
               const char **args, int *n_args);
 /* Which of the options stand on a command line that cli_parse took. given: [n_options], all false. */
 void cli_given(const cli_option *options, int n_options, int argc, char **argv, bool *given);
+/* CLI_USAGE, with a message, when one of the options given is none of `names` (with spaces between them): in `mode` it
+ * would do nothing. */
+int cli_only(const cli_option *options, int n_options, int argc, char **argv, const char *names, const char *mode);
 /* NULL when there is none of that name. */
 const cli_option *cli_find_option(const cli_option *options, int n_options, const char *name, size_t len);
 /* One option's value; NULL for a flag. Words of a list are spelled in text as the list has them. -1 to go on, or the

@@ -141,6 +141,9 @@ int cli_command_graph(int argc, char **argv)
     if (!model == !trace) return cli_bad_usage("either MODEL or --trace FILE is expected");
     if (step && !trace) return cli_bad_usage("--step needs --trace FILE");
     if (trace && plan + passes + names) return cli_bad_usage("--plan, --passes and --names are of a MODEL");
+    if (trace && cli_only(options, CLI_N(options), argc, argv, "trace step layer text dot svg color output",
+                          "--trace") != CLI_OK)
+        return CLI_USAGE;
     if (!trace && w.color && color_of(&w, QN_GRAPH_COLOR_backend) == QN_GRAPH_COLOR_time)
         return cli_bad_usage("--color time needs --trace FILE: nothing has run");
 

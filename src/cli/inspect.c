@@ -33,7 +33,7 @@ typedef struct tensor_row {
     char component[80]; /* the name without "blk.N." and ".weight" */
 } tensor_row;
 
-/* A row takes some 1,600 bytes of JSON: a file that says it has an expert a byte must not become that. */
+/* A row takes some 200 bytes of text: a file that says it has an expert a byte must not become that. */
 enum { MOST_EXPERTS = 4096, LEAST_EXPERT_BYTES = 32 };
 
 static bool is_experts(const qn_gguf_tensor *t)
@@ -90,7 +90,7 @@ static int csv_row(void *ctx, const tensor_row *row)
     putchar(',');
     cli_put_csv(row->component);
     printf(",%d", row->shape.rank);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < QN_MAX_RANK; i++) {
         putchar(',');
         if (i < row->shape.rank) printf("%lld", (long long)row->shape.dim[i]);
     }
@@ -225,47 +225,60 @@ static json_t *json_value(const qn_gguf *file, const qn_gguf_kv *kv, uint64_t in
     return json_null();
 }
 
-static json_t *json_metadata(const qn_gguf *file)
+/* A value at a time: a list of a billion numbers takes no memory. */
+static int put_json(json_t *value)
 {
-    json_t *metadata = json_object();
-    for (size_t k = 0; metadata && k < qn_gguf_n_kv(file); k++) {
+    if (!value) return cli_no_memory("out of memory");
+    const bool put = json_dumpf(value, stdout, JSON_ENCODE_ANY) == 0;
+    json_decref(value);
+    if (put) return CLI_OK;
+    return cli_pipe_closed() ? CLI_PIPE : cli_fail("cannot write the JSON text");
+}
+
+static int put_json_metadata(const qn_gguf *file)
+{
+    int status = CLI_OK;
+    for (size_t k = 0; k < qn_gguf_n_kv(file) && status == CLI_OK; k++) {
         const qn_gguf_kv *kv = qn_gguf_kv_get(file, k);
-        json_t *value = kv->type == QN_GGUF_arr ? json_array() : json_value(file, kv, 0);
-        for (uint64_t i = 0; value && kv->type == QN_GGUF_arr && i < kv->count; i++)
-            json_array_append_new(value, json_value(file, kv, i));
-        if (!value || json_object_set_new_nocheck(metadata, kv->key, value) != 0) {
-            json_decref(metadata);
-            return NULL;
+        const bool array = kv->type == QN_GGUF_arr;
+        fputs(k ? ",\n  " : "\n  ", stdout);
+        status = put_json(json_string(kv->key));
+        fputs(array ? ": [" : ": ", stdout);
+        for (uint64_t i = 0; status == CLI_OK && i < (array ? kv->count : 1); i++) {
+            if (i) fputs(", ", stdout);
+            status = put_json(json_value(file, kv, i));
         }
+        if (array) putchar(']');
     }
-    return metadata;
+    return status;
 }
 
 static int json_row(void *ctx, const tensor_row *row)
 {
+    bool *later = ctx;
     json_t *shape = json_array(), *tensor = NULL;
     for (int i = 0; shape && i < row->shape.rank; i++) json_array_append_new(shape, json_integer(row->shape.dim[i]));
     tensor = json_pack("{s:s, s:s, s:o, s:I, s:I, s:i, s:s}", "name", row->t->name, "type",
                        qn_dtype_get(row->t->dtype)->name, "shape", shape, "file_offset", (json_int_t)row->offset,
                        "size_bytes", (json_int_t)row->bytes, "part", row->t->part, "component", row->component);
-    if (!tensor) return cli_no_memory("out of memory");
-    if (row->layer >= 0) json_object_set_new(tensor, "layer", json_integer(row->layer));
-    if (row->expert >= 0) json_object_set_new(tensor, "expert", json_integer(row->expert));
-    return json_array_append_new(ctx, tensor) == 0 ? CLI_OK : cli_no_memory("out of memory");
+    if (tensor && row->layer >= 0) json_object_set_new(tensor, "layer", json_integer(row->layer));
+    if (tensor && row->expert >= 0) json_object_set_new(tensor, "expert", json_integer(row->expert));
+    fputs(*later ? ",\n  " : "\n  ", stdout);
+    *later = true;
+    return put_json(tensor);
 }
 
 static int print_json(const qn_gguf *file)
 {
-    json_t *tensors = json_array(), *metadata = json_metadata(file);
-    int status = tensors && metadata ? each_row(file, true, json_row, tensors) : cli_no_memory("out of memory");
-    json_t *root =
-        json_pack("{s:i, s:b, s:i, s:i, s:I, s:o, s:o}", "version", (int)qn_gguf_version(file), "big_endian",
-                  qn_gguf_big_endian(file), "alignment", (int)qn_gguf_alignment(file), "parts", qn_gguf_n_parts(file),
-                  "file_bytes", (json_int_t)qn_gguf_file_bytes(file), "metadata", metadata, "tensors", tensors);
-    if (status == CLI_OK && (!root || json_dumpf(root, stdout, JSON_INDENT(1)) != 0))
-        status = cli_pipe_closed() ? CLI_PIPE : cli_fail("cannot write the JSON text");
-    if (status == CLI_OK) putchar('\n');
-    json_decref(root);
+    bool later = false;
+    printf("{\n \"version\": %u,\n \"big_endian\": %s,\n \"alignment\": %u,\n \"parts\": %d,\n \"file_bytes\": %llu,\n "
+           "\"metadata\": {",
+           qn_gguf_version(file), qn_gguf_big_endian(file) ? "true" : "false", qn_gguf_alignment(file),
+           qn_gguf_n_parts(file), (unsigned long long)qn_gguf_file_bytes(file));
+    int status = put_json_metadata(file);
+    fputs("\n },\n \"tensors\": [", stdout);
+    if (status == CLI_OK) status = each_row(file, true, json_row, &later);
+    puts("\n ]\n}");
     return status;
 }
 
@@ -297,7 +310,9 @@ int cli_command_inspect(int argc, char **argv)
     if (json) {
         status = print_json(file);
     } else if (csv) {
-        puts("name,file_offset,size_bytes,type,layer,component,n_dims,dim0,dim1,dim2,dim3");
+        fputs("name,file_offset,size_bytes,type,layer,component,n_dims", stdout);
+        for (int i = 0; i < QN_MAX_RANK; i++) printf(",dim%d", i);
+        putchar('\n');
         status = each_row(file, true, csv_row, NULL);
     } else if (tensors) {
         status = each_row(file, false, text_row, NULL);

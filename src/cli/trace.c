@@ -37,10 +37,16 @@ typedef struct action {
     const char *name;
     int least, most; /* files */
     int (*run)(const trace_options *o, const char *const *files);
+    const char *takes; /* options */
 } action;
-static const action actions[] = {{"stats", 1, 1, trace_stats},   {"report", 1, 2, trace_report},
-                                 {"export", 1, 1, trace_export}, {"diff", 2, 2, trace_diff},
-                                 {"advise", 1, 1, trace_advise}, {"watch", 1, 1, trace_watch}};
+static const action actions[] = {
+    {"stats", 1, 1, trace_stats, "top json"},
+    {"report", 1, 2, trace_report, "lens output"},
+    {"diff", 2, 2, trace_diff, "top json"},
+    {"export", 1, 1, trace_export, "json csv chrome perfetto output"},
+    {"advise", 1, 1, trace_advise, "json memory disk"},
+    {"watch", 1, 1, trace_watch, "top"},
+};
 
 /* ---- shared ---- */
 
@@ -139,7 +145,7 @@ int cli_command_trace(int argc, char **argv)
     const char *args[3] = {0};
     int n_args = 0;
     const cli_option options[] = {
-        {"top", 0, CLI_INT, &o.top, "N", "rows of each table (default: 10)", 0, 1 << 20, NULL},
+        {"top", 0, CLI_INT, &o.top, "N", "stats, diff, watch: rows of each table (default: 10)", 0, 1 << 20, NULL},
         {"json", 0, CLI_FLAG, &o.json, NULL, "stats, diff, export, advise: as JSON", 0, 0, NULL},
         {"csv", 0, CLI_FLAG, &o.csv, NULL, "export: as CSV, a line an event", 0, 0, NULL},
         {"chrome", 0, CLI_FLAG, &o.chrome, NULL, "export: trace events of Chrome, as JSON", 0, 0, NULL},
@@ -153,15 +159,16 @@ int cli_command_trace(int argc, char **argv)
         {"output", 'o', CLI_STRING, &o.out, "FILE",
          "export: write here (default: standard output); report: likewise (report.html)", 0, 0, NULL},
     };
-    if (argc > 2 && strcmp(argv[1], "run") == 0) return record_run(argc, argv);
-    const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, args, &n_args);
+    if (argc > 1 && strcmp(argv[1], "run") == 0) return record_run(argc, argv);
+    int status = cli_parse(&usage, options, CLI_N(options), argc, argv, args, &n_args);
     if (status >= 0) return status;
     for (int i = 0; i < CLI_N(actions); i++) {
         if (strcmp(args[0], actions[i].name) != 0) continue;
         if (n_args - 1 < actions[i].least || n_args - 1 > actions[i].most)
             return cli_bad_usage(actions[i].least == actions[i].most ? "%s takes %d file%s" : "%s takes %d file%s or 2",
                                  actions[i].name, actions[i].least, actions[i].least > 1 ? "s" : "");
-        return actions[i].run(&o, args + 1);
+        status = cli_only(options, CLI_N(options), argc, argv, actions[i].takes, actions[i].name);
+        return status == CLI_OK ? actions[i].run(&o, args + 1) : status;
     }
     return cli_bad_usage("\"%.32s\" is no action; there are run, stats, report, export, diff, advise and watch",
                          args[0]);

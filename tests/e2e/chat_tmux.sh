@@ -271,6 +271,12 @@ chat --chat-template plain -n 8 --temp 0; prompt
 keys Up; sees "> x y"; keys Up; sees "b \\ c"; keys Up; sees "> entry 1500"; keys C-c; prompt
 [ "$(grep -c '' "$work/state/quern/chat_history")" -le 1001 ] || bad "the history was not shortened"
 [ "$(stat -c %a "$work/state/quern/chat_history")" = 600 ] || bad "the history can be read by others"
+# Another chat shortens it meanwhile: by way of another file, under its lock.
+h=$work/state/quern/chat_history
+( flock 9; touch "$work/held"; sleep 0.3; cp "$h" "$h.new"; mv "$h.new" "$h" ) 9<"$h" &
+until [ -e "$work/held" ]; do sleep 0.01; done
+say "while it is held"; wait $!
+grep -qxF "while it is held" "$h" || bad "what was said while another shortened the history is lost"
 
 # ---- several lines: """, a trailing \, what is pasted ----
 keys -l '"""one'; keys Enter; sees "..."; keys -l 'two"""'; keys Enter; prompt

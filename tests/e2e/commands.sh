@@ -84,6 +84,37 @@ assert len(m["tokenizer.ggml.tokens"]) == len(m["tokenizer.ggml.token_type"]) ==
 END
 }
 expect 0 "$quern" inspect "$model"
+# A stranger's file: a name with a comma and quotes, five dimensions, 5,000 experts, a list of lists, a NaN.
+command -v python3 >/dev/null && { python3 - "$work" <<'END' || bad "inspect: a stranger's file was not written"
+import struct, sys
+text = lambda s: struct.pack("<Q", len(s)) + s.encode()
+tensors, data = [('odd, "name"', (2, 1, 3, 1, 2)), ("blk.0.ffn_up_exps.weight", (8, 4, 5000)), ("nan", (4,))], b""
+head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 2) + text("general.architecture") + struct.pack("<I", 8) + text("none")
+head += text("lists") + struct.pack("<IIQ", 9, 9, 2) + struct.pack("<IQ3I", 4, 3, 1, 2, 3) * 2
+for name, dims in tensors:
+    head += text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, 0, len(data))
+    n = 1
+    for d in dims:
+        n *= d
+    data += (struct.pack("<4f", 1, float("nan"), 1, 1) if name == "nan" else bytes(4 * n)).ljust((4 * n + 31) // 32 * 32, b"\0")
+open(sys.argv[1] + "/odd.gguf", "wb").write(head.ljust((len(head) + 31) // 32 * 32, b"\0") + data)
+END
+expect 0 "$quern" inspect "$work/odd.gguf" --json; cp "$work/out" "$work/odd.json"
+expect 0 "$quern" inspect "$work/odd.gguf" --csv; cp "$work/out" "$work/odd.csv"
+python3 - "$work" <<'END' || bad "inspect: a stranger's file is shown otherwise than it is"
+import csv, json, sys
+d, rows = json.load(open(sys.argv[1] + "/odd.json")), list(csv.DictReader(open(sys.argv[1] + "/odd.csv")))
+assert len(d["tensors"]) == len(rows) == 3 and d["metadata"]["lists"] == [None, None], d["metadata"]  # more experts than anybody has
+assert d["tensors"][0]["name"] == rows[0]["name"] == 'odd, "name"' and d["tensors"][0]["shape"] == [2, 1, 3, 1, 2]
+assert rows[0]["n_dims"] == "5" and [rows[0][f"dim{i}"] for i in range(8)] == ["2", "1", "3", "1", "2", "", "", ""]
+END
+for form in --json --csv; do # what is found doesn't stand in what programs read
+    expect 1 "$quern" inspect "$work/odd.gguf" --verify $form; grep -q "^nan: " "$work/err" || bad "inspect --verify $form: the NaN is not named"
+    cmp -s "$work/out" "$work/odd.${form#--}" || bad "inspect --verify $form: another listing"
+done
+expect 1 "$quern" inspect "$work/odd.gguf" --verify; grep -q "^nan: " "$work/out" || bad "inspect --verify: the NaN is not named"
+}
+expect 0 "$quern" inspect "$model"
 
 # graph: every form.
 for form in --text --dot --svg; do expect 0 "$quern" graph "$model" --phase prompt $form; [ -s "$work/out" ] || bad "graph $form is empty"; done

@@ -25,6 +25,11 @@ mkfifo pipe; cat pipe >got & expect 0 "$quern" trace export trace.qtr --csv -o p
 expect 0 "$quern" graph "$model" --dot -o x.dot; echo old >real
 expect 0 "$quern" graph "$model" --dot -o link; [ -L link ] && cmp -s real x.dot || bad "graph replaced a link"
 expect 0 "$quern" graph "$model" --dot -o own;  [ -L own ] && cmp -s out x.dot || bad "graph -o to the program's own output"
+# An option of another action, or of a graph that is not recorded, would do nothing.
+expect 2 "$quern" trace stats trace.qtr --chrome; one_line "--chrome" "stats"
+expect 2 "$quern" trace export trace.qtr --csv --top 3; one_line "--top" "export"
+expect 2 "$quern" graph --trace trace.qtr --phase prompt; one_line "--phase" "--trace"
+expect 2 "$quern" trace run; one_line "MODEL"
 expect 0 "$quern" trace diff trace.qtr trace.qtr --json; cp out diff.json
 expect 0 "$quern" trace diff trace.qtr trace.qtr
 expect 0 "$quern" trace watch trace.qtr
