@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Models made of others (/api/create, copy, delete), filling in the middle, responses that are cancelled, histograms, prompts in the log."""
-import json, os, re, struct, subprocess, sys, threading
+import http.client, json, os, re, resource, signal, struct, subprocess, sys, threading
 from lib import ENDLESS, LONG, SUM, Server, run, until
 
 quern, source = sys.argv[1:3]
@@ -75,6 +75,28 @@ def test_create():
     # what they are outlives the server
     with Server(quern, CHAT, env=HOME) as s:
         assert [m["name"] for m in s.get("/api/tags")[1]["models"]][0] == "chat:latest" and len(s.get("/api/tags")[1]["models"]) == 4
+
+
+def test_no_descriptors():
+    """SIGHUP while no file can be opened: the list stays as it was, and is read anew once one can."""
+    before, pid = names(), server.process.pid
+    assert len(before) == 4
+    kept = http.client.HTTPConnection("127.0.0.1", server.port)
+
+    def names_of_kept():
+        kept.request("GET", "/api/tags")
+        return [m["name"] for m in json.loads(kept.getresponse().read())["models"]]
+    assert names_of_kept() == before
+    used, most = {int(n) for n in os.listdir(f"/proc/{pid}/fd")}, resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(set(range(len(used) + 1)) - used), most[1]))
+    server.process.send_signal(signal.SIGHUP)
+    assert until(lambda: "the list of models stays as it was" in server.said()) and names_of_kept() == before
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, most)
+    os.remove("data/quern/models/own.json")
+    assert until(lambda: server.post(PATH, {"model": "nobody", "messages": SUM})[0] == 404)
+    assert names() == [n for n in before if n != "own:latest"]
+    server.good("/api/create", {"model": "own", "from": "chat"})
+    kept.close()
 
 
 def test_copy_and_delete():
