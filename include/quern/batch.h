@@ -129,6 +129,7 @@ typedef struct qn_batch_request {
     int32_t n_top;   /* with logprobs: alternatives to tell, 0 to QN_BATCH_MAX_TOP */
     const char *key; /* whose it is, copied; NULL: "". Streams are given to keys in turn; a key's cache is its own */
     bool no_cache;   /* reads its prompt whole and leaves nothing behind */
+    bool goes_on;    /* the rest of an answer whose request was cancelled: before all that wait, full queue or not */
     /* Adapters, copied; they act in the order in which they were opened; NULL: those of the session's options. A step
      * computes the streams of one set, sets take turns, and nothing that is cached of one is another's. */
     const qn_lora_use *loras;

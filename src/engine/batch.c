@@ -230,6 +230,7 @@ static qn_status fill(qn_batcher *b, const qn_batch_request *r, qn_batch_stream 
     s->logprobs = r->logprobs;
     s->n_top = r->n_top;
     s->no_cache = r->no_cache || b->no_cache;
+    s->goes_on = r->goes_on;
     s->fn = r->fn;
     s->ctx = r->ctx;
     s->usage.n_prompt = (int32_t)n;
@@ -269,7 +270,7 @@ static qn_status join(qn_batcher *b, qn_batch_stream *s, qn_batch_space **space,
     const int32_t n_waiting = b->n_queued - (b->n_parallel - b->n_streams); /* the others begin with the next step */
     if (b->stopping) {
         status = QN_FAIL(err, state, "the batcher is being destroyed");
-    } else if (n_waiting >= b->n_queue) {
+    } else if (n_waiting >= b->n_queue && !s->goes_on) {
         status = QN_FAIL(err, limit, "the queue is full: %d requests wait already", n_waiting);
     } else {
         qn_batch_stream **at = &b->queue;

@@ -57,8 +57,9 @@ struct qn_batch_stream {
     qn_matcher *matcher; /* NULL: no grammar */
     qn_choice choice;
     bool logprobs, no_cache;
-    bool begun; /* it had a sequence once */
-    bool idle;  /* paused, as this step sees it */
+    bool begun;   /* it had a sequence once */
+    bool goes_on; /* it is the rest of one that had */
+    bool idle;    /* paused, as this step sees it */
     int32_t n_top;
     qn_batch_fn fn;
     void *ctx;

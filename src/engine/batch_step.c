@@ -116,7 +116,8 @@ static int32_t n_of_key(const qn_batcher *b, const char *key)
     return n;
 }
 
-/* Those set back go on first; of the others the oldest of the key that has the fewest streams. Under lock. */
+/* Those set back, and those that go on, come first; of the others the oldest of the key that has the fewest streams.
+ * Under lock. */
 static qn_batch_stream **next_in_turn(qn_batcher *b)
 {
     qn_batch_stream **chosen = NULL;
@@ -124,7 +125,7 @@ static qn_batch_stream **next_in_turn(qn_batcher *b)
     for (qn_batch_stream **at = &b->queue; *at; at = &(*at)->next) {
         const qn_batch_stream *s = *at;
         if (s->idle || qn__batch_better_later(b, s)) continue;
-        if (s->begun) return at;
+        if (s->begun || s->goes_on) return at;
         const int32_t n = n_of_key(b, s->key);
         if (n < fewest) {
             fewest = n;

@@ -442,7 +442,7 @@ void answers_pace(answers *a)
 void choice_pump(choice *c)
 {
     answers *a = c->a;
-    exchange *x = a->x;
+    exchange *x = exchange_hold(a->x); /* the request that held it may be dropped in here */
     pthread_mutex_lock(&a->lock);
     (void)text_was_short();
     batch_of_events b = take(c);
@@ -457,6 +457,7 @@ void choice_pump(choice *c)
         exchange_wake(x);
     }
     while (b.holds--) exchange_release(x);
+    exchange_release(x);
 }
 
 /* ---- the log ---- */

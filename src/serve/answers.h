@@ -9,7 +9,7 @@
 #include "serve/exchange.h"
 #include "serve/stop.h"
 
-enum { MAX_STOPS = 32, MAX_ANSWERS = 128 };
+enum { MAX_STOPS = 32, MAX_STOP_BYTES = 4096, MAX_ANSWERS = 128 };
 
 typedef struct id_list {
     qn_token *ids;

@@ -259,6 +259,7 @@ bool ask_submit(answers *a, choice *c, problem *p)
         .n_top = a->q.n_top,
         .key = a->x->key,
         .no_cache = a->q.no_cache,
+        .goes_on = c->forced,
         .loras = a->q.loras,
         .n_loras = a->q.n_loras,
         .fn = answers_event,

@@ -141,7 +141,7 @@ void exchange_begin_stream(exchange *x)
 void exchange_put(exchange *x, const char *data, size_t n)
 {
     pthread_mutex_lock(&x->lock);
-    const bool was_empty = x->out.n == 0;
+    const bool was_empty = x->out.n == x->taken;
     if (!x->gone) text_put(&x->out, data, n);
     x->put_ns = now_ns();
     if (was_empty) x->moved_ns = x->put_ns;
@@ -168,7 +168,7 @@ bool exchange_is_gone(exchange *x)
 size_t exchange_backlog(exchange *x)
 {
     pthread_mutex_lock(&x->lock);
-    const size_t n = x->out.n;
+    const size_t n = x->out.n - x->taken;
     pthread_mutex_unlock(&x->lock);
     return n;
 }

@@ -100,6 +100,10 @@ struct exchange {
     char response_id[48]; /* of the answers, where others may name them; "": none */
     char warning[256];    /* a header of what was left out */
     text out;
+    size_t taken; /* of a stream's out, by the reader */
+    /* a whole reply, which nobody else can watch, is on its way; what the client has taken in, as the system counts */
+    _Atomic bool sends;
+    uint64_t acked;
     int64_t moved_ns; /* when the reader last took something, or we last put something */
     int64_t put_ns;
     answers *answers;

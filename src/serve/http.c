@@ -35,10 +35,12 @@ static ssize_t read_stream(void *ctx, uint64_t pos, char *buf, size_t max)
     ssize_t n = 0;
     (void)pos;
     pthread_mutex_lock(&x->lock);
-    if (x->out.n) {
-        n = (ssize_t)(x->out.n < max ? x->out.n : max);
-        memcpy(buf, x->out.data, (size_t)n);
-        text_drop(&x->out, (size_t)n);
+    const size_t left = x->out.n - x->taken;
+    if (left) {
+        n = (ssize_t)(left < max ? left : max);
+        memcpy(buf, x->out.data + x->taken, (size_t)n);
+        x->taken += (size_t)n;
+        if (x->taken >= x->out.n - x->taken) text_drop(&x->out, x->taken), x->taken = 0; /* each byte moves once */
         x->moved_ns = now_ns();
     } else if (x->out.failed || (x->ended && x->broken) || (x->gone && !x->ended)) {
         n = MHD_CONTENT_READER_END_WITH_ERROR;
@@ -101,6 +103,8 @@ static enum MHD_Result send_reply(exchange *x, struct MHD_Connection *connection
         r = MHD_create_response_from_buffer(strlen(body), (void *)(uintptr_t)body, MHD_RESPMEM_PERSISTENT);
     }
     if (r) add_headers(x, r);
+    x->moved_ns = now_ns();
+    x->sends = !x->streams;
     pthread_mutex_unlock(&x->lock);
     if (!r) return MHD_NO;
     const enum MHD_Result result = MHD_queue_response(connection, (unsigned)x->status, r);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* src/serve/pump.c -- the pump: a thread that turns tokens into text, and watches sockets of requests under way
  * (libmicrohttpd doesn't watch those of suspended connections: a client that left would be noticed at the next write
- * only), deadlines of requests that don't come, and readers that don't read. */
+ * only), deadlines of requests that don't come, and clients that don't read what they are sent. */
 #include "serve/answers.h"
 #include "serve/exchange.h"
 #include "serve/tls.h"
 #include <errno.h>
+#include <linux/tcp.h> /* of tcp_info the C library's header has only the beginning */
+#include <netinet/in.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -91,12 +94,33 @@ static void check_peers(server *s, int64_t now)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Bytes that the other side has taken in; UINT64_MAX: the system doesn't tell. */
+static uint64_t acked_by(int fd)
+{
+    struct tcp_info info;
+    socklen_t n = sizeof(info);
+    const bool told = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 &&
+                      n >= offsetof(struct tcp_info, tcpi_bytes_acked) + sizeof(info.tcpi_bytes_acked);
+    return told ? info.tcpi_bytes_acked : UINT64_MAX;
+}
+
+/* Under lock. What is left of a reply lies in the library and the socket: only the system knows whether it is read. */
+static void watch_rest(exchange *x, int64_t now)
+{
+    const uint64_t acked = acked_by(x->fd);
+    if (acked != UINT64_MAX && acked == x->acked) return;
+    x->acked = acked;
+    x->moved_ns = now;
+}
+
 static void check_stream(exchange *x, int64_t now)
 {
     bool stuck, ping;
     pthread_mutex_lock(&x->lock);
-    const bool under_way = x->streams && !x->ended && !x->gone;
-    stuck = x->streams && x->out.n && now - x->moved_ns > (int64_t)x->server->o.timeout_s * 1000000000;
+    const bool under_way = x->streams && !x->ended && !x->gone, waits = x->out.n > x->taken,
+               rest = x->connection && (x->sends || (x->ended && !waits));
+    if (rest) watch_rest(x, now);
+    stuck = ((x->streams && waits) || rest) && now - x->moved_ns > (int64_t)x->server->o.timeout_s * 1000000000;
     ping = under_way && x->route->dialect->pings && now - x->put_ns > (int64_t)PING_S * 1000000000;
     if (stuck) {
         x->gone = true;
@@ -117,7 +141,7 @@ static void check_streams(server *s, int64_t now)
     for (;;) {
         pthread_mutex_lock(&s->lock);
         exchange *x = s->exchanges; /* newest first */
-        while (x && (x->id >= last || !x->streams || !exchange_try_hold(x))) x = x->next;
+        while (x && (x->id >= last || !(x->streams || x->sends) || !exchange_try_hold(x))) x = x->next;
         pthread_mutex_unlock(&s->lock);
         if (!x) return;
         last = x->id;

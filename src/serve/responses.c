@@ -256,6 +256,23 @@ static bool read_tools(ask *q, exchange *x, const fields *f)
 
 /* ---- the rest ---- */
 
+/* OpenAI's bounds: it comes back with each event that shows the response. */
+static bool check_metadata(const fields *f)
+{
+    enum { PAIRS = 16, KEY = 64, VALUE = 512 };
+    const json_t *o = field_object(f, "metadata"), *value;
+    const char *key;
+    if (json_object_size(o) > PAIRS)
+        return problem_set(f->p, 400, "metadata", "%zu pairs; %d are possible", json_object_size(o), PAIRS);
+    json_object_foreach((json_t *)o, key, value)
+    {
+        if (strlen(key) > KEY || !json_is_string(value) || json_string_length(value) > 4 * VALUE)
+            return problem_set(f->p, 400, "metadata", "keys are texts of up to %d bytes, values of up to %d characters",
+                               KEY, VALUE);
+    }
+    return f->p->status == 0;
+}
+
 static bool read_rest(ask *q, const fields *f)
 {
     const json_t *format = field_object(f, "text"), *reasoning = field_object(f, "reasoning"), *word;
@@ -266,6 +283,7 @@ static bool read_rest(ask *q, const fields *f)
     size_t i;
     if (field_integer(f, "max_output_tokens", 1, INT32_MAX, &n)) q->max_tokens = (int)n;
     (void)field_bool(f, "stream", &q->stream);
+    if (!check_metadata(f)) return false;
     if (field_bool(f, "background", &background) && background)
         return problem_set(f->p, 400, "background", "this server answers while the client waits");
     if (reasoning && field_string(&of, "effort", &effort) && !openai_effort(q, effort, "reasoning.effort", f->p))

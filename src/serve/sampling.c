@@ -38,6 +38,15 @@ bool ask_sampling(ask *q, const fields *f)
     return temperature(q, f) && seed(q, f) && f->p->status == 0;
 }
 
+static bool add_stop(ask *q, const char *s, const char *path, problem *p)
+{
+    const size_t n = strlen(s);
+    if (n > MAX_STOP_BYTES)
+        return problem_set(p, 400, path, "a stop string of %zu bytes; %d are possible", n, MAX_STOP_BYTES);
+    if (n) q->stop[q->n_stop++] = s;
+    return true;
+}
+
 bool ask_stops(ask *q, const fields *f, const char *name)
 {
     char path[64];
@@ -47,8 +56,7 @@ bool ask_stops(ask *q, const fields *f, const char *name)
     if (json_is_string(value)) {
         const char *one;
         if (!field_string(f, name, &one)) return false;
-        if (*one && q->n_stop < MAX_STOPS) q->stop[q->n_stop++] = one;
-        return true;
+        return q->n_stop == MAX_STOPS || add_stop(q, one, name, f->p);
     }
     if (!field_array(f, name)) return false;
     json_array_foreach(value, i, item)
@@ -59,7 +67,7 @@ bool ask_stops(ask *q, const fields *f, const char *name)
             return problem_set(f->p, 400, path, "found %s, expected text",
                                s ? "a NUL character" : json_type_name(item));
         if (q->n_stop == MAX_STOPS) return problem_set(f->p, 400, path, "more than %d stop strings", MAX_STOPS);
-        if (*s) q->stop[q->n_stop++] = s;
+        if (!add_stop(q, s, path, f->p)) return false;
     }
     return true;
 }

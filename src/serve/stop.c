@@ -7,16 +7,20 @@
 bool stop_text_init(stop_text *s, const char *const *strings, int n_strings)
 {
     *s = (stop_text){.strings = strings, .n_strings = n_strings};
-    for (int i = 0; i < n_strings; i++)
-        if (strlen(strings[i]) > s->longest) s->longest = strlen(strings[i]);
+    s->len = malloc(((size_t)n_strings + 1) * sizeof(*s->len));
+    for (int i = 0; i < n_strings && s->len; i++) {
+        s->len[i] = strlen(strings[i]);
+        if (s->len[i] > s->longest) s->longest = s->len[i];
+    }
     s->cap = s->out_cap = s->longest + 4096; /* room for the usual piece; longer ones make it grow */
     s->held = malloc(s->cap);
     s->out = malloc(s->out_cap);
-    return s->held && s->out;
+    return s->len && s->held && s->out;
 }
 
 void stop_text_deinit(stop_text *s)
 {
+    free(s->len);
     free(s->held);
     free(s->out);
     *s = (stop_text){0};
@@ -45,7 +49,7 @@ static int match_at(stop_text *s, size_t at)
 {
     int best = 0;
     for (int i = 0; i < s->n_strings; i++) {
-        const size_t len = strlen(s->strings[i]), left = s->n_held - at;
+        const size_t len = s->len[i], left = s->n_held - at;
         if (len == 0) continue;
         if (left >= len && memcmp(s->held + at, s->strings[i], len) == 0) {
             s->which = i;

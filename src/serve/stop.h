@@ -8,6 +8,7 @@
 
 typedef struct stop_text {
     const char *const *strings;
+    size_t *len; /* of each */
     int n_strings;
     size_t longest;
     char *held; /* text not yet passed on */

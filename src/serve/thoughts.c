@@ -61,6 +61,18 @@ bool thoughts_over(const choice *c)
     return c->a->q.budget && !c->forced && c->in_reasoning && c->n_reasoning >= c->a->q.budget;
 }
 
+/* Nobody is to look at it again: no request of its own holds the exchange any more. */
+static void unlist(choice *c)
+{
+    server *s = c->a->x->server;
+    pthread_mutex_lock(&s->events_lock);
+    choice **at = &s->ready;
+    while (*at && *at != c) at = &(*at)->next_ready;
+    if (*at) *at = c->next_ready;
+    c->listed = false;
+    pthread_mutex_unlock(&s->events_lock);
+}
+
 int thoughts_end(choice *c, bool *over)
 {
     answers *a = c->a;
@@ -84,6 +96,7 @@ int thoughts_end(choice *c, bool *over)
     a->n_left--; /* it counts as another one */
     if (!full && ask_submit(a, c, &p)) return holds;
     a->n_left++;
+    unlist(c); /* what came since is of the request that was dropped */
     *over = true;
     c->end = full || p.status == 400 ? QN_BATCH_END_length : QN_BATCH_END_error;
     snprintf(c->error.text, sizeof(c->error.text), "%.200s", p.text);

@@ -241,6 +241,10 @@ if fail_every:
 server = Server(quern, [], "--models-dir", "models", "--api-key-file", "keys", "--max-body", "1M", "--parallel", "8", "--queue", "64", "--ctx-size",
                 "2048", "--request-timeout", "20", "--timeout", "2", "--keep-alive", "3600",
                 env={**os.environ, **preload, "HOME": work, "XDG_DATA_HOME": work, "OLLAMA_MODELS": "", "HF_HOME": "", "HF_HUB_CACHE": "", "LLAMA_CACHE": ""})
+# Thoughts that are ended, with room behind them and without.
+think = server.request("POST", "/tokenize", {"model": "a", "content": "</think>"}, KEY)[1]["tokens"][0]
+GOOD += [(CHAT, {"model": "a", "messages": ask(i), "seed": i, "temperature": 1.2, "max_tokens": n, "reasoning_budget_tokens": 12,
+                 "reasoning_effort": "low", "logit_bias": {str(think): -100}, "ignore_eos": True}, lambda r: r["choices"]) for i, n in ((8, 13), (9, 40))]
 alone = []
 for path, body, part in GOOD:
     status, got = reply(path, body)

@@ -223,6 +223,28 @@ def test_budget():
     assert until(lambda: server.get("/slots")[1] == [] and server.metrics()["quern_http_requests"] == 1)
 
 
+def test_budget_in_a_full_queue():
+    """What comes behind thoughts that were ended is no new request: it waits for nobody, and is not refused."""
+    body = {"messages": SUM, "seed": 7, "temperature": 1.5, "top_k": 0, "min_p": 0, "top_p": 1, "max_tokens": 60, "reasoning_effort": "high",
+            "reasoning_budget_tokens": 6}
+    want, short = server.good(PATH, body)["choices"], {"messages": SUM, "max_tokens": 2}
+    with Server(quern, CHAT, "--parallel", "1", "--queue", "2", env=HOME) as s:
+        over = threading.Event()
+
+        def others():
+            while not over.is_set():
+                assert s.post(PATH, short)[0] in (200, 429)
+        threads = [threading.Thread(target=others) for _ in range(4)]
+        [t.start() for t in threads]
+        for n in range(8):
+            status = 429
+            while status == 429:
+                status, got = s.post(PATH, body)
+            assert status == 200 and got["choices"] == want, (n, status, got)
+        over.set()
+        [t.join() for t in threads]
+
+
 def test_histograms():
     before = server.metrics()
     server.good("/v1/completions", {"prompt": "x", "max_tokens": 5, "seed": 1})

@@ -194,6 +194,8 @@ def test_refusals():
     refused(400, "n", "0", n=0)
     refused(400, "n", "whole", n=1.5)
     refused(400, "stop[1]", "a number", stop=["a", 1])
+    refused(400, "stop[1]", "5000 bytes", stop=["a", "b" * 5000])
+    refused(400, "stop", "5000 bytes", stop="b" * 5000)
     refused(400, "seed", "text", seed="x")
     refused(400, "stream", "true or false", stream=1)
     refused(400, "top_logprobs", "21", logprobs=True, top_logprobs=21)

@@ -234,6 +234,20 @@ def test_slow_reader():
         ended.close()
 
 
+def test_unread_reply():
+    """Who doesn't read a reply that is whole is left, too."""
+    with Server(quern, MODEL, "--timeout", "1") as s:
+        c = socket.socket()
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        c.settimeout(PATIENCE)
+        c.connect(("127.0.0.1", s.port))
+        body = json.dumps({"content": "one two three " * 60000, "with_pieces": True})
+        c.sendall(head(f"Content-Length: {len(body)}\r\n", body, path="/tokenize"))
+        assert until(lambda: "the client left" in s.said()), s.said()
+        assert s.metrics()["quern_http_requests"] == 1
+        c.close()
+
+
 def drip(port, begin, more):
     """What comes back for a request of which a byte comes now and then; None: it is waited for without an end."""
     c = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
