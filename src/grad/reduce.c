@@ -35,14 +35,34 @@ static qn_node *reduce(const qn_grad_task *t, qn_op op, qn_node *n)
     return qn__op(t->g, op, &(qn_reduce_attrs){.dims = dims, .keep = 1}, &n, 1);
 }
 
+/* A count need not fit 16 bits: from 65520 on it is infinite in F16, and BF16 keeps two digits of it. So gradients
+ * that are divided by one are computed in F32, from sources in F32, and rounded at the end. */
+static void in_f32(qn_grad_task *t, void (*grad)(qn_grad_task *t))
+{
+    const qn_dtype dtype = t->dy->dtype;
+    if (dtype != QN_DTYPE_F16 && dtype != QN_DTYPE_BF16) {
+        grad(t);
+        return;
+    }
+    qn_grad_task wide = *t;
+    wide.dy = qn__copy(t->g, t->dy, QN_DTYPE_F32);
+    if (t->src[0] != NULL) wide.src[0] = qn__copy(t->g, t->src[0], QN_DTYPE_F32);
+    if (t->y != NULL) wide.y = qn__copy(t->g, t->y, QN_DTYPE_F32);
+    grad(&wide);
+    t->dx[0] = qn__copy(t->g, wide.dx[0], dtype);
+}
+
 /* ---- sums ---- */
 
 void qn__grad_sum(qn_grad_task *t) { t->dx[0] = qn__grad_expand(t->g, unreduced(t, t->dy), &t->shape[0]); }
 
+/* Of the result's shape. */
+static void share(qn_grad_task *t) { t->dx[0] = divide(t, t->dy, number(t, count_of(t))); }
+
 void qn__grad_mean(qn_grad_task *t)
 {
-    qn_node *share = divide(t, t->dy, number(t, count_of(t)));
-    t->dx[0] = qn__grad_expand(t->g, unreduced(t, share), &t->shape[0]);
+    in_f32(t, share);
+    t->dx[0] = qn__grad_expand(t->g, unreduced(t, t->dx[0]), &t->shape[0]);
 }
 
 /* With d = dy / divisor, of y's shape: d (x - mean) */
@@ -57,13 +77,16 @@ static double freedom(const qn_grad_task *t)
     return fmax(0.0, count_of(t) - ((const qn_reduce_attrs *)t->attrs)->value);
 }
 
-void qn__grad_var(qn_grad_task *t) { spread(t, divide(t, times(t, t->dy, 2.0), number(t, freedom(t)))); }
+static void of_var(qn_grad_task *t) { spread(t, divide(t, times(t, t->dy, 2.0), number(t, freedom(t)))); }
 
-void qn__grad_std(qn_grad_task *t)
+static void of_std(qn_grad_task *t)
 {
     qn_node *d = divide(t, t->dy, times(t, t->y, freedom(t)));
     spread(t, except_where(t, binary(t, QN_OP_eq, t->y, number(t, 0.0)), d));
 }
+
+void qn__grad_var(qn_grad_task *t) { in_f32(t, of_var); }
+void qn__grad_std(qn_grad_task *t) { in_f32(t, of_std); }
 
 /* ---- products ---- */
 
@@ -155,8 +178,10 @@ static qn_node *shared(const qn_grad_task *t, qn_node *x, qn_node *dy)
     return mul(t, is, divide(t, unreduced(t, dy), reduce(t, QN_OP_sum, is)));
 }
 
-void qn__grad_amax(qn_grad_task *t) { t->dx[0] = shared(t, t->src[0], t->dy); }
-void qn__grad_amin(qn_grad_task *t) { t->dx[0] = shared(t, t->src[0], t->dy); }
+static void of_extreme(qn_grad_task *t) { t->dx[0] = shared(t, t->src[0], t->dy); }
+
+void qn__grad_amax(qn_grad_task *t) { in_f32(t, of_extreme); }
+void qn__grad_amin(qn_grad_task *t) { in_f32(t, of_extreme); }
 
 /* ---- logarithms and norms ---- */
 

@@ -238,6 +238,49 @@ static void a_long_chain_ends_without_recursion(void **state)
     context_end(c);
 }
 
+/* 70000 is infinite in F16. Gradients of reductions over as many elements are not 0, and 1 % right. */
+static void counts_beyond_16_bits(void **state)
+{
+    (void)state;
+    enum { N = 70000, MEAN = 0, VAR, STD, AMAX, AMIN, N_KINDS };
+    static const qn_dtype dtypes[] = {QN_DTYPE_F16, QN_DTYPE_BF16};
+    /* of a 1 and of a -1 among as many of each */
+    static const double want[N_KINDS][2] = {{1.0 / N, 1.0 / N},
+                                            {2.0 / (N - 1), -2.0 / (N - 1)},
+                                            {1.0 / (N - 1), -1.0 / (N - 1)},
+                                            {2.0 / N, 0},
+                                            {0, 2.0 / N}};
+    float *v = malloc(N * sizeof *v);
+    double *have = malloc(N * sizeof *have);
+    for (int i = 0; i < N; i++) v[i] = i % 2 ? -1 : 1; /* mean 0, variance 1 */
+    for (int d = 0; d < 2; d++) {
+        for (int kind = 0; kind < N_KINDS; kind++) {
+            qn_context *c = context_new();
+            qn_tensor *x = qn_requires_grad_(qn_to(f32(c, qn_shape_of(N), v), dtypes[d]), true), *y;
+            if (kind == MEAN)
+                y = qn_mean(x, QN_ALL, false);
+            else if (kind == VAR)
+                y = qn_var(x, QN_ALL, 1, false);
+            else if (kind == STD)
+                y = qn_std(x, QN_ALL, 1, false);
+            else
+                y = kind == AMAX ? qn_amax(x, QN_ALL, false) : qn_amin(x, QN_ALL, false);
+            GOOD(c, y);
+            OK(c, qn_backward(y));
+            assert_int_equal(qn_dtype_of(qn_grad(x)), dtypes[d]);
+            OK(c, qn_to_doubles(qn_grad(x), have, N));
+            for (int k = 0; k < 2; k++) {
+                if (!(fabs(have[N - 2 + k] - want[kind][k]) <= 0.01 * fabs(want[kind][k])))
+                    fail_msg("%s, kind %d: gradient %d is %g, %g expected", qn_dtype_get(dtypes[d])->name, kind, k,
+                             have[N - 2 + k], want[kind][k]);
+            }
+            context_end(c);
+        }
+    }
+    free(v);
+    free(have);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +295,7 @@ int main(void)
         cmocka_unit_test(in_place),
         cmocka_unit_test(twice_only_when_retained),
         cmocka_unit_test(a_long_chain_ends_without_recursion),
+        cmocka_unit_test(counts_beyond_16_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
