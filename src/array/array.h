@@ -370,6 +370,9 @@ bool qn__promote(qn_dtype a, qn_dtype b, qn_dtype *out);
 bool qn__result_type(const char *op, qn_tensor *const *t, int n, qn_dtype *out);
 /* Of a tensor and a number of that class. */
 qn_dtype qn__with_number(qn_dtype t, bool is_real);
+/* May a result of that dtype be stored in a tensor of the other? As torch.can_cast: real numbers are not cut down to
+ * integers behind one's back, nor integers to BOOL. */
+bool qn__can_cast(qn_dtype from, qn_dtype to);
 static inline bool qn__is_real(qn_dtype d) { return qn_dtype_get(d)->class_ == QN_CLASS_real; }
 
 /* ---- tape.c ---- */

@@ -542,8 +542,7 @@ static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_
         return NULL;
     }
     if (y->dtype != of(dst)->storage->dtype) {
-        if (qn_dtype_get(y->dtype)->class_ != qn_dtype_get(of(dst)->storage->dtype)->class_ &&
-            qn__is_real(y->dtype)) { /* as PyTorch: a real result is not cut down to integers behind one's back */
+        if (!qn__can_cast(y->dtype, of(dst)->storage->dtype)) {
             (void)QN_FAIL(qn__err(ctx), invalid, "%s%s: the result is %s and cannot be stored in %s", name,
                           in_place ? "_" : "_out", qn_dtype_get(y->dtype)->name,
                           qn_dtype_get(of(dst)->storage->dtype)->name);

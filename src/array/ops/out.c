@@ -3,8 +3,7 @@
  * without, then written where the caller wants it. The copy in between goes in the layout pass. */
 #include "array/ops/apply.h"
 
-/* May y's values be written into out? As PyTorch: a number is not cut down to a class below its own behind one's back.
- */
+/* May y's values be written into out? */
 static bool fits(const char *name, const qn_tensor *out, const qn_tensor *y)
 {
     qn_context *ctx = of(out)->ctx;
@@ -14,12 +13,10 @@ static bool fits(const char *name, const qn_tensor *out, const qn_tensor *y)
                       QN_TEXT_OF(out));
         return false;
     }
-    const qn_dtype_info *from = qn_dtype_get(of(y)->storage->dtype), *to = qn_dtype_get(of(out)->storage->dtype);
-    const bool cut = (from->class_ == QN_CLASS_real && to->class_ != QN_CLASS_real) ||
-                     (from->class_ == QN_CLASS_integer && to->class_ == QN_CLASS_boolean);
-    if (!cut) return true;
-    (void)QN_FAIL(qn__err(ctx), invalid, "%s_out: the result is %s and cannot be stored in %s", name, from->name,
-                  to->name);
+    const qn_dtype from = of(y)->storage->dtype, to = of(out)->storage->dtype;
+    if (qn__can_cast(from, to)) return true;
+    (void)QN_FAIL(qn__err(ctx), invalid, "%s_out: the result is %s and cannot be stored in %s", name,
+                  qn_dtype_get(from)->name, qn_dtype_get(to)->name);
     return false;
 }
 

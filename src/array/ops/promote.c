@@ -70,6 +70,12 @@ bool qn__result_type(const char *op, qn_tensor *const *t, int n, qn_dtype *out)
     return true;
 }
 
+bool qn__can_cast(qn_dtype from, qn_dtype to)
+{
+    const qn_dtype_class a = qn_dtype_get(from)->class_, b = qn_dtype_get(to)->class_;
+    return !(a == QN_CLASS_real && b != QN_CLASS_real) && !(a == QN_CLASS_integer && b == QN_CLASS_boolean);
+}
+
 qn_dtype qn__with_number(qn_dtype t, bool is_real)
 {
     const qn_dtype_class class = qn_dtype_get(t)->class_;

@@ -114,6 +114,34 @@ static void refused(void **state)
     context_end(other);
 }
 
+/* What out= refuses, in place refuses too; an explicit copy converts. */
+static void no_integers_into_bool(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *flags = qn_from_data(c, (uint8_t[]){1, 0}, qn_shape_of(2), QN_DTYPE_BOOL),
+              *flag = qn_zeros(c, QN_SCALAR, QN_DTYPE_BOOL),
+              *whole = qn_from_data(c, (int64_t[]){2, 0}, qn_shape_of(2), QN_DTYPE_I64);
+    REFUSED(c, qn_add_(flags, whole), "add_: the result is I64 and cannot be stored in BOOL");
+    REFUSED(c, qn_add_number_(flags, 2), "add_: the result is I64 and cannot be stored in BOOL");
+    REFUSED(c, qn_add_number_(flags, 0.5), "add_: the result is F32 and cannot be stored in BOOL");
+    REFUSED(c, qn_add_out(flags, whole, whole), "add_out: the result is I64 and cannot be stored in BOOL");
+    REFUSED(c, qn_neg_out(flags, whole), "neg_out: the result is I64 and cannot be stored in BOOL");
+    REFUSED(c, qn_sum_out(flag, whole, QN_ALL, false), "sum_out: the result is I64 and cannot be stored in BOOL");
+    EXPECT(flags, 1, 0);
+    GOOD(c, qn_logical_or_(flags, whole));
+    EXPECT(flags, 1, 0);
+    GOOD(c, qn_eq_out(flags, whole, whole));
+    EXPECT(flags, 1, 1);
+    GOOD(c, qn_masked_fill_(flags, qn_eq_number(whole, 2), 0));
+    EXPECT(flags, 0, 1);
+    GOOD(c, qn_copy_(flags, whole));
+    EXPECT(flags, 1, 0);
+    GOOD(c, qn_add_(whole, flags));
+    EXPECT(whole, 3, 0);
+    context_end(c);
+}
+
 static void sizes(void **state)
 {
     (void)state;
@@ -136,6 +164,7 @@ static void sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_memory), cmocka_unit_test(no_copy),
-                                       cmocka_unit_test(gradients), cmocka_unit_test(refused), cmocka_unit_test(sizes)};
+                                       cmocka_unit_test(gradients), cmocka_unit_test(refused),
+                                       cmocka_unit_test(sizes),     cmocka_unit_test(no_integers_into_bool)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
