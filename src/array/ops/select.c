@@ -100,7 +100,8 @@ qn_tensor *qn_slice_update_(qn_tensor *t, int dim, int64_t start, qn_tensor *src
         memset(&attrs, 0, sizeof attrs);
         attrs.dim = d;
         attrs.accumulate = accumulate;
-        attrs.start = start;
+        const int64_t size = of(t)->layout.rank > 0 ? of(t)->layout.dim[d] : 0;
+        attrs.start = start < 0 && start >= -size ? start + size : start; /* as qn_narrow takes it */
         return qn__update(t, QN_OP_slice_update, &attrs, &src, 1) ? t : NULL;
     }
     const int64_t n = d < of(src)->layout.rank ? of(src)->layout.dim[d] : -1;

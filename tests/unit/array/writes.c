@@ -288,6 +288,29 @@ static void slices(void **state)
     context_end(c);
 }
 
+/* As qn_narrow takes it, by one node or by several. */
+static void slices_from_the_end(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    static const qn_dtype dtypes[] = {F32, QN_DTYPE_F16, QN_DTYPE_F64, QN_DTYPE_I64};
+    for (int d = 0; d < 4; d++) {
+        qn_tensor *t = qn_zeros(c, qn_shape_of(4), dtypes[d]), *one = qn_ones(c, qn_shape_of(1), F32);
+        GOOD(c, qn_slice_update_(t, 0, -1, one, false));
+        GOOD(c, qn_slice_update_(t, -1, -4, qn_mul_number(one, 2), false));
+        GOOD(c, qn_slice_update_(t, 0, -1, qn_to(one, dtypes[d]), true));
+        EXPECT(t, 2, 0, 0, 2);
+        qn_context_clear(c);
+        assert_null(qn_slice_update_(t, 0, -5, one, false));
+        assert_null(qn_slice_update_(t, 0, -1, qn_ones(c, qn_shape_of(2), F32), false));
+        qn_context_clear(c);
+    }
+    qn_tensor *packed = qn_quantize(qn_zeros(c, qn_shape_of(1, 64), F32), QN_DTYPE_Q8_0, NULL);
+    GOOD(c, qn_slice_update_(packed, 1, -32, qn_full(c, qn_shape_of(1, 32), 127, F32), false));
+    EXPECT(qn_sum(qn_reshape(qn_dequantize(packed), qn_shape_of(2, 32)), QN_DIMS(1), false), 0, 127 * 32);
+    context_end(c);
+}
+
 /* What is written carries its gradient, and what is written over loses its own. */
 static void slices_with_gradients(void **state)
 {
@@ -336,6 +359,7 @@ int main(void)
         cmocka_unit_test(checkpoints),
         cmocka_unit_test(checkpoints_at_the_edges),
         cmocka_unit_test(slices),
+        cmocka_unit_test(slices_from_the_end),
         cmocka_unit_test(slices_with_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
