@@ -201,10 +201,11 @@ qn_tensor *qn_index_put_(qn_tensor *x, qn_tensor *const *indices, int n, qn_tens
     return done;
 }
 
-/* Rows of a table in a block format, as F32; flat_index looks whether there are such rows. */
+/* Rows of a table in a block format, as F32; flat_index looks whether there are such rows, of which none counts from
+ * the end. */
 static qn_tensor *unpacked_rows(qn_tensor *table, qn_tensor *indices)
 {
-    const qn_flat_attrs attrs = {.size = {of(table)->layout.dim[0]}, .strict = QN_STRICT_embedding};
+    const qn_flat_attrs attrs = {.size = {of(table)->layout.dim[0]}, .strict = QN_STRICT_embedding, .from_start = 1};
     qn_tensor *checked = qn__plain(QN_OP_flat_index, &attrs, (qn_target){0}, &indices, 1),
               *ids = qn_to(checked, QN_DTYPE_I32), *rows = NULL;
     if (ids != NULL) rows = qn__plain(QN_OP_get_rows, NULL, (qn_target){0}, (qn_tensor *[]){table, ids}, 2);

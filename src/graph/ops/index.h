@@ -4,8 +4,8 @@
  *
  * Indices are I64 or I32, any strides. One that is out of range (a negative one is) reads as zero and writes nothing,
  * unless the node is strict: then the run ends there with an error, and no later node is computed. qn__flat_index gives
- * negative indices their meaning from the end. Where several elements are written to one place, they are taken in the
- * order of the index. */
+ * negative indices their meaning from the end, unless its node says from_start. Where several elements are written to
+ * one place, they are taken in the order of the index. */
 #ifndef QN_GRAPH_OPS_INDEX_H
 #define QN_GRAPH_OPS_INDEX_H
 
@@ -50,7 +50,7 @@ typedef struct qn_index_attrs {
 } qn_index_attrs;
 typedef struct qn_flat_attrs {
     int64_t size[QN_MAX_SRC];
-    int32_t strict, pad_;
+    int32_t strict, from_start; /* from_start: negative ids are out of range too */
 } qn_flat_attrs;
 typedef struct qn_empty_attrs {
     int64_t dim[QN_MAX_RANK];

@@ -32,6 +32,7 @@ static void print_qn_flat_attrs(const void *attrs, qn_str *out)
 {
     const qn_flat_attrs *a = attrs;
     put_dims(out, "size", a->size, QN_MAX_SRC);
+    if (a->from_start) qn__str_puts(out, " from_start");
     if (a->strict != QN_STRICT_not) qn__str_puts(out, " strict");
 }
 

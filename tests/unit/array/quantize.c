@@ -136,6 +136,11 @@ static void tables(void **state)
     assert_int_not_equal(qn_eval(bad), QN_OK);
     assert_non_null(strstr(qn_context_error(c)->text, "embedding"));
     qn_context_clear(c);
+    bad = qn_embedding(q, qn_from_data(c, (int64_t[]){1, -1}, qn_shape_of(2), QN_DTYPE_I64)); /* nor from the end */
+    GOOD(c, bad);
+    assert_int_not_equal(qn_eval(bad), QN_OK);
+    assert_string_equal(qn_context_error(c)->text, "embedding: index -1 is out of range for dimension 0 of size 9");
+    qn_context_clear(c);
     context_end(c);
 }
 

@@ -307,6 +307,7 @@ static void test_attributes(void **state)
         ROW(scatter, qn_index_attrs, " dim=2 mode=add strict", .dim = 2, .mode = QN_COMBINE_add, .strict = 1),
         ROW(flat_index, qn_flat_attrs, " size=2,3,0,0,0,0", .size = {2, 3}),
         ROW(flat_index, qn_flat_attrs, " size=1,2,3,4,5,6 strict", .size = {1, 2, 3, 4, 5, 6}, .strict = 1),
+        ROW(flat_index, qn_flat_attrs, " size=7,0,0,0,0,0 from_start", .size = {7}, .from_start = 1),
         ROW(empty, qn_empty_attrs, "", .rank = 1),
         ROW(strided_update, qn_strided_attrs, " strides=7,1", .layout = {.rank = 2, .stride = {7, 1}}),
         ROW(strided_update, qn_strided_attrs, " strides=2 offset=5 mode=add",

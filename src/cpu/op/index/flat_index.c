@@ -45,7 +45,7 @@ static void run_flat(const qn_task *t)
             for (int s = 0; s < t->n_src; s++) {
                 const int64_t step = in[s].rank ? in[s].stride[in[s].rank - 1] : 0, size = attrs->size[s];
                 int64_t id = qn__index_at(&t->src[s], start[s] + j * step);
-                if (id < 0 && id >= -size) id += size;
+                if (id < 0 && id >= -size && !attrs->from_start) id += size;
                 if (id < 0 || id >= size) {
                     out = true;
                     if (attrs->strict) qn__bad_index(t, attrs->strict, s, id, size);
