@@ -26,6 +26,29 @@ static qn_tensor *reduced(const char *name, qn_tensor *losses, qn_reduction redu
     return NULL;
 }
 
+static bool is_half(qn_dtype d) { return d == QN_DTYPE_F16 || d == QN_DTYPE_BF16; }
+
+/* F16 and BF16 among the sources (NULL: none) become F32, or F64 beside that, in which all of a loss is computed.
+ * *given: what it is rounded to at its end. */
+static bool widen(const char *name, qn_tensor **src, int n, qn_dtype *given)
+{
+    qn_tensor *there[4];
+    int n_there = 0;
+    for (int i = 0; i < n; i++) {
+        if (src[i] != NULL) there[n_there++] = src[i];
+    }
+    if (qn__same_context(name, there, n_there) == NULL || !qn__result_type(name, there, n_there, given)) return false;
+    const qn_dtype wide = *given == QN_DTYPE_F64 ? QN_DTYPE_F64 : QN_DTYPE_F32;
+    for (int i = 0; i < n; i++) {
+        if (src[i] == NULL || !is_half(of(src[i])->storage->dtype)) continue;
+        src[i] = qn__cast(src[i], wide);
+        if (src[i] == NULL) return false;
+    }
+    return true;
+}
+
+static qn_tensor *rounded(qn_tensor *y, qn_dtype given) { return is_half(given) ? qn__given(y, given) : y; }
+
 /* ---- targets that are classes ---- */
 
 /* Logits as rows [n, classes], targets as [n]. */
@@ -111,16 +134,19 @@ static qn_tensor *of_probabilities(qn_tensor *x, qn_tensor *targets, const qn_cr
         return NULL;
     }
     const int64_t classes = a.dim[at];
-    qn_tensor *logs = qn_log_softmax(x, at), *q = targets;
+    qn_tensor *src[] = {x, targets, o->weight};
+    qn_dtype dtype;
+    if (!widen("cross_entropy", src, 3, &dtype)) return NULL;
+    qn_tensor *logs = qn_log_softmax(src[0], at), *q = src[1];
     if (o->label_smoothing != 0)
         q = qn_add_number(qn_mul_number(q, 1 - o->label_smoothing), o->label_smoothing / (double)classes);
     if (o->weight != NULL) {
         qn_shape shape = {.rank = rank - at, .dim = {classes}};
         for (int i = 1; i < shape.rank; i++) shape.dim[i] = 1;
-        logs = qn_mul(logs, qn_reshape(o->weight, shape));
+        logs = qn_mul(logs, qn_reshape(src[2], shape));
     }
     qn_tensor *losses = qn_neg(qn_sum(qn_mul(logs, q), QN_DIMS(at), false));
-    return reduced("cross_entropy", losses, o->reduction);
+    return rounded(reduced("cross_entropy", losses, o->reduction), dtype);
 }
 
 static bool options_fit(const char *name, qn_tensor *x, const qn_cross_entropy_options *o)
@@ -156,19 +182,20 @@ static qn_tensor *nll(qn_tensor *x, qn_tensor *targets, const qn_cross_entropy_o
     class_rows rows;
     if (!find_rows("nll_loss", x, targets, &rows)) return NULL;
     const int64_t n = qn_shape_numel(&rows.shape);
+    const qn_dtype given = of(x)->storage->dtype, dtype = qn__fused_dtype(x);
     const qn_reduction reduction = o != NULL ? o->reduction : QN_REDUCTION_MEAN;
     qn_tensor *ignored = qn_eq_number(rows.ids, (double)ignored_id(o)), *ids = qn_masked_fill(rows.ids, ignored, 0);
-    qn_tensor *picked = qn_reshape(qn_gather(rows.x, 1, qn_unsqueeze(ids, 1)), qn_shape_of(n));
-    qn_tensor *counts = qn_to(qn_logical_not(ignored), of(x)->storage->dtype);
+    qn_tensor *picked = qn__cast(qn_reshape(qn_gather(rows.x, 1, qn_unsqueeze(ids, 1)), qn_shape_of(n)), dtype);
+    qn_tensor *counts = qn_to(qn_logical_not(ignored), dtype);
     if (o != NULL && o->weight != NULL) {
-        qn_tensor *weight = qn_index_select(qn_to(qn_detach(o->weight), of(x)->storage->dtype), 0, ids);
+        qn_tensor *weight = qn_index_select(qn_to(qn_detach(o->weight), dtype), 0, ids);
         counts = qn_mul(counts, weight);
         picked = qn_mul(picked, weight);
     }
     qn_tensor *losses = qn_neg(qn_masked_fill(picked, ignored, 0));
-    if (reduction == QN_REDUCTION_NONE) return qn_view_as(losses, rows.shape);
+    if (reduction == QN_REDUCTION_NONE) return qn__given(qn_view_as(losses, rows.shape), given);
     qn_tensor *sum = qn_sum(losses, QN_ALL, false);
-    return reduction == QN_REDUCTION_SUM ? sum : qn_div(sum, qn_sum(counts, QN_ALL, false));
+    return qn__given(reduction == QN_REDUCTION_SUM ? sum : qn_div(sum, qn_sum(counts, QN_ALL, false)), given);
 }
 
 qn_tensor *qn_nll_loss(qn_tensor *log_probs, qn_tensor *targets, const qn_cross_entropy_options *options)
@@ -184,23 +211,35 @@ qn_tensor *qn_nll_loss(qn_tensor *log_probs, qn_tensor *targets, const qn_cross_
 
 /* ---- distances ---- */
 
+static qn_tensor *distance(const char *name, qn_tensor *x, qn_tensor *y, qn_tensor *(*fn)(qn_tensor *d),
+                           qn_reduction reduction)
+{
+    qn_tensor *src[] = {x, y};
+    qn_dtype dtype;
+    if (qn__same_context(name, src, 2) == NULL || !widen(name, src, 2, &dtype)) return NULL;
+    return rounded(reduced(name, fn(qn_sub(src[0], src[1])), reduction), dtype);
+}
+
 qn_tensor *qn_mse_loss(qn_tensor *x, qn_tensor *y, qn_reduction reduction)
 {
-    IN_SCOPE(x, reduced("mse_loss", qn_square(qn_sub(x, y)), reduction));
+    IN_SCOPE(x, distance("mse_loss", x, y, qn_square, reduction));
 }
 
 qn_tensor *qn_l1_loss(qn_tensor *x, qn_tensor *y, qn_reduction reduction)
 {
-    IN_SCOPE(x, reduced("l1_loss", qn_abs(qn_sub(x, y)), reduction));
+    IN_SCOPE(x, distance("l1_loss", x, y, qn_abs, reduction));
 }
 
 /* With m the lesser of d and delta: m (d - m / 2). The slope of m is 0 from delta on. */
 static qn_tensor *huber(const char *name, qn_tensor *x, qn_tensor *y, double delta, double divisor,
                         qn_reduction reduction)
 {
-    qn_tensor *d = qn_abs(qn_sub(x, y)), *m = qn_clamp(d, -INFINITY, delta);
+    qn_tensor *src[] = {x, y};
+    qn_dtype dtype;
+    if (qn__same_context(name, src, 2) == NULL || !widen(name, src, 2, &dtype)) return NULL;
+    qn_tensor *d = qn_abs(qn_sub(src[0], src[1])), *m = qn_clamp(d, -INFINITY, delta);
     qn_tensor *loss = qn_mul(m, qn_sub(d, qn_mul_number(m, 0.5)));
-    return reduced(name, divisor == 1 ? loss : qn_div_number(loss, divisor), reduction);
+    return rounded(reduced(name, divisor == 1 ? loss : qn_div_number(loss, divisor), reduction), dtype);
 }
 
 static bool check_bend(const char *name, const qn_tensor *x, double bend, bool or_zero)
@@ -240,10 +279,12 @@ static qn_tensor *one_less(qn_tensor *x) { return qn_neg(qn_sub_number(x, 1)); }
 static qn_tensor *bce(qn_tensor *p, qn_tensor *y, qn_tensor *weight, qn_reduction reduction)
 {
     const qn_strict_attrs attrs = {QN_STRICT_binary_cross_entropy};
-    qn_tensor *losses =
-        qn__compute(QN_OP_binary_cross_entropy, QN_TYPES_real, &attrs, (qn_target){0}, (qn_tensor *[]){p, y}, 2);
-    if (weight != NULL) losses = qn_mul(losses, weight);
-    return reduced("binary_cross_entropy", losses, reduction);
+    qn_tensor *src[] = {p, y, weight};
+    qn_dtype dtype;
+    if (!widen("binary_cross_entropy", src, 3, &dtype)) return NULL;
+    qn_tensor *losses = qn__compute(QN_OP_binary_cross_entropy, QN_TYPES_real, &attrs, (qn_target){0}, src, 2);
+    if (weight != NULL) losses = qn_mul(losses, src[2]);
+    return rounded(reduced("binary_cross_entropy", losses, reduction), dtype);
 }
 
 qn_tensor *qn_binary_cross_entropy(qn_tensor *p, qn_tensor *y, qn_tensor *weight, qn_reduction reduction)
@@ -257,12 +298,16 @@ qn_tensor *qn_binary_cross_entropy(qn_tensor *p, qn_tensor *y, qn_tensor *weight
 static qn_tensor *bce_with_logits(qn_tensor *x, qn_tensor *y, qn_tensor *weight, qn_tensor *pos_weight,
                                   qn_reduction reduction)
 {
+    qn_tensor *src[] = {x, y, weight, pos_weight};
+    qn_dtype dtype;
+    if (!widen("binary_cross_entropy_with_logits", src, 4, &dtype)) return NULL;
+    x = src[0], y = src[1], weight = src[2], pos_weight = src[3];
     const double most = of(x)->storage->dtype == QN_DTYPE_F64 ? 700 : 80; /* whose exponential is finite */
     qn_tensor *bent = qn_softplus(qn_neg(x), 1, most);
     if (pos_weight != NULL) bent = qn_mul(bent, qn_add_number(qn_mul(qn_sub_number(pos_weight, 1), y), 1));
     qn_tensor *losses = qn_add(qn_mul(one_less(y), x), bent);
     if (weight != NULL) losses = qn_mul(losses, weight);
-    return reduced("binary_cross_entropy_with_logits", losses, reduction);
+    return rounded(reduced("binary_cross_entropy_with_logits", losses, reduction), dtype);
 }
 
 qn_tensor *qn_binary_cross_entropy_with_logits(qn_tensor *x, qn_tensor *y, qn_tensor *weight, qn_tensor *pos_weight,
@@ -277,16 +322,20 @@ qn_tensor *qn_binary_cross_entropy_with_logits(qn_tensor *x, qn_tensor *y, qn_te
 
 static qn_tensor *kl_div(qn_tensor *x, qn_tensor *y, bool log_target, qn_reduction reduction)
 {
-    qn_tensor *losses;
+    qn_tensor *src[] = {x, y}, *losses;
+    qn_dtype dtype;
+    if (!widen("kl_div", src, 2, &dtype)) return NULL;
+    x = src[0], y = src[1];
     if (log_target) {
         losses = qn_mul(qn_exp(y), qn_sub(y, x));
     } else {
         qn_tensor *logs = qn_log(qn_masked_fill(y, qn_eq_number(y, 0), 1)); /* 0 log 0 is 0 */
         losses = qn_mul(y, qn_sub(logs, x));
     }
-    if (reduction != QN_REDUCTION_BATCHMEAN || losses == NULL) return reduced("kl_div", losses, reduction);
+    if (reduction != QN_REDUCTION_BATCHMEAN || losses == NULL)
+        return rounded(reduced("kl_div", losses, reduction), dtype);
     const double batch = of(x)->layout.rank > 0 ? (double)of(x)->layout.dim[0] : 1;
-    return qn_div_number(qn_sum(losses, QN_ALL, false), batch);
+    return rounded(qn_div_number(qn_sum(losses, QN_ALL, false), batch), dtype);
 }
 
 qn_tensor *qn_kl_div(qn_tensor *x, qn_tensor *y, bool log_target, qn_reduction reduction)
