@@ -134,7 +134,7 @@ static qn_tensor *of_probabilities(qn_tensor *x, qn_tensor *targets, const qn_cr
         return NULL;
     }
     const int64_t classes = a.dim[at];
-    qn_tensor *src[] = {x, targets, o->weight};
+    qn_tensor *src[] = {x, targets, o->weight != NULL ? qn_detach(o->weight) : NULL};
     qn_dtype dtype;
     if (!widen("cross_entropy", src, 3, &dtype)) return NULL;
     qn_tensor *logs = qn_log_softmax(src[0], at), *q = src[1];

@@ -187,12 +187,33 @@ static void types_of_results(void **state)
     context_end(c);
 }
 
+/* Whatever the targets are, gradients do not reach the weights of classes. */
+static void weights_are_constants(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = qn_requires_grad_(qn_ones(c, qn_shape_of(2, 3), F32), true),
+              *w = qn_requires_grad_(qn_ones(c, qn_shape_of(3), F32), true);
+    const qn_cross_entropy_options o = {.weight = w};
+    qn_tensor *q = qn_requires_grad_(qn_full(c, qn_shape_of(2, 3), 0.25, F32), true),
+              *ids = qn_zeros(c, qn_shape_of(2), QN_DTYPE_I64);
+    OK(c, qn_backward(qn_cross_entropy(x, q, &o)));
+    assert_null(qn_grad(w));
+    assert_non_null(qn_grad(q)); /* targets that are probabilities do have one */
+    OK(c, qn_backward(qn_cross_entropy(x, ids, &o)));
+    OK(c, qn_backward(qn_nll_loss(x, ids, &o)));
+    assert_null(qn_grad(w));
+    assert_non_null(qn_grad(x));
+    context_end(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounded_once),
         cmocka_unit_test(what_overflows),
         cmocka_unit_test(types_of_results),
+        cmocka_unit_test(weights_are_constants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
