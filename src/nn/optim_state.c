@@ -24,7 +24,9 @@ int qn_optimizer_n_state(const qn_optimizer *o)
 
 static qn_tensor *row_of(const qn_optim_slot *s, int row)
 {
-    return qn_view_as(qn_select(s->state, 0, row), qn_shape_get(s->param));
+    qn_tensor *flat = qn_select(s->state, 0, row), *shaped = qn_view_as(flat, qn_shape_get(s->param));
+    qn_release(flat);
+    return shaped;
 }
 
 /* Replaces *t by a tensor of those bytes. */

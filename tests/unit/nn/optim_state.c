@@ -215,6 +215,52 @@ static void resumes_from_tensors(void **state)
     }
 }
 
+static qn_context_info info_of(const problem *p)
+{
+    qn_context_info info;
+    OK(p->c, qn_eval_all(p->c));
+    qn_context_get_info(p->c, &info);
+    return info;
+}
+
+/* However often the state was saved, loaded or asked for, nothing of it stays when the optimizer has ended. */
+static void asking_keeps_nothing(void **state)
+{
+    (void)state;
+    static const qn_dtype dtypes[] = {F32, QN_DTYPE_BF16};
+    for (int d = 0; d < 2; d++) {
+        char path[] = QN_BUILD_DIR "/t_nn_optim_XXXXXX";
+        const int fd = mkstemp(path);
+        assert_true(fd >= 0);
+        close(fd);
+        problem p = begin(dtypes[d], 1);
+        gradients(&p);
+        const qn_context_info before = info_of(&p);
+        make_adamw(&p);
+        OK(p.c, qn_optimizer_step(p.o));
+        qn_context_info first = {0}, now;
+        for (int i = 0; i < 3; i++) {
+            const char *name;
+            qn_error err = {0};
+            if (qn_optimizer_save(p.o, path, &err) != QN_OK) fail_msg("%s", err.text);
+            if (qn_optimizer_load(p.o, path, &err) != QN_OK) fail_msg("%s", err.text);
+            for (int k = 0; k < qn_optimizer_n_state(p.o); k++) GOOD(p.c, qn_optimizer_state(p.o, k, &name));
+            now = info_of(&p);
+            if (i == 0) first = now;
+            assert_int_equal(now.n_tensors, first.n_tensors);
+            assert_int_equal(now.n_storages, first.n_storages);
+        }
+        qn_optimizer_destroy(p.o);
+        p.o = NULL;
+        now = info_of(&p);
+        assert_int_equal(now.n_tensors, before.n_tensors);
+        assert_int_equal(now.n_storages, before.n_storages);
+        assert_int_equal(now.live_bytes, before.live_bytes);
+        end(&p);
+        unlink(path);
+    }
+}
+
 static void wrong_files(void **state)
 {
     (void)state;
@@ -325,6 +371,7 @@ int main(void)
         cmocka_unit_test(small_steps_add_up),
         cmocka_unit_test(loss_scaling),
         cmocka_unit_test(resumes_from_tensors),
+        cmocka_unit_test(asking_keeps_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,6 +109,27 @@ static void windows_of_a_seed(void **state)
     }
 }
 
+/* A checkpoint written or read leaves no handles behind. */
+static void checkpoints_leave_nothing(void **state)
+{
+    (void)state;
+    const char *path = QN_BUILD_DIR "/t_train_trainer_handles.safetensors";
+    qn_trainer *t = create(&tiny);
+    qn_context_info first = {0}, now;
+    (void)step(t);
+    for (int i = 0; i < 3; i++) {
+        qn_error err;
+        if (qn_trainer_save(t, path, &err) != QN_OK) fail_msg("%s", err.text);
+        if (qn_trainer_load(t, path, &err) != QN_OK) fail_msg("%s", err.text);
+        qn_context_get_info(t->ctx, &now);
+        if (i == 0) first = now;
+        assert_int_equal(now.n_tensors, first.n_tensors);
+        assert_int_equal(now.n_storages, first.n_storages);
+    }
+    unlink(path);
+    qn_trainer_destroy(t);
+}
+
 static void learns(void **state)
 {
     (void)state;
@@ -471,9 +492,16 @@ static void foreign_checkpoints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(windows_of_a_seed),  cmocka_unit_test(learns),      cmocka_unit_test(nothing_new_from_step_2),
-        cmocka_unit_test(same_losses),        cmocka_unit_test(bad_options), cmocka_unit_test(foreign_checkpoints),
-        cmocka_unit_test(grad_checkpointing), cmocka_unit_test(bf16),
+        cmocka_unit_test(windows_of_a_seed),
+        cmocka_unit_test(learns),
+        cmocka_unit_test(nothing_new_from_step_2),
+        cmocka_unit_test(same_losses),
+        cmocka_unit_test(bad_options),
+        cmocka_unit_test(foreign_checkpoints),
+        cmocka_unit_test(grad_checkpointing),
+        cmocka_unit_test(bf16),
+       
+        cmocka_unit_test(checkpoints_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
