@@ -116,6 +116,11 @@ static qn_status create(qn_trainer *t, const qn_train_options *options, const qn
     qn_train_corpus c;
     if (lora) QN_TRY(qn__lora_open(t, lora, options, &o, err));
     QN_TRY(qn__train_resolve(&o, &t->o, err));
+    if (t->o.backend) { /* qn_trainer_options gives it for as long as there is a trainer */
+        const size_t bytes = strlen(t->o.backend) + 1;
+        t->o.backend = qn__arena_strdup(&t->arena, t->o.backend);
+        if (!t->o.backend) return QN_FAIL_NOMEM(err, bytes);
+    }
     QN_TRY(make_shape(t, corpus, &c, err));
     const qn_train_source source = {.o = &t->o,
                                     .exact_vocab = options->n_vocab != 0,

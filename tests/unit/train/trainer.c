@@ -109,6 +109,22 @@ static void windows_of_a_seed(void **state)
     }
 }
 
+/* The caller's text of devices may be gone once there is a trainer. */
+static void options_are_kept(void **state)
+{
+    (void)state;
+    char backend[] = "cpu", arch[] = "llama";
+    qn_train_options o = tiny;
+    o.backend = backend;
+    o.arch = arch;
+    qn_trainer *t = create(&o);
+    memset(backend, 'x', sizeof backend - 1);
+    memset(arch, 'x', sizeof arch - 1);
+    assert_string_equal(qn_trainer_options(t)->backend, "cpu");
+    assert_string_equal(qn_trainer_options(t)->arch, "llama");
+    qn_trainer_destroy(t);
+}
+
 /* A checkpoint written or read leaves no handles behind. */
 static void checkpoints_leave_nothing(void **state)
 {
@@ -500,7 +516,7 @@ int main(void)
         cmocka_unit_test(foreign_checkpoints),
         cmocka_unit_test(grad_checkpointing),
         cmocka_unit_test(bf16),
-       
+        cmocka_unit_test(options_are_kept),
         cmocka_unit_test(checkpoints_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
