@@ -147,8 +147,9 @@ typedef struct qn_lr_schedule {
     int64_t every;               /* of step; 0: 1 */
     double part, div, final_div; /* of one_cycle; 0: 0.3, 25 and 1e4 */
 } qn_lr_schedule;
-/* Of step i, from 0 on. Before the first step the rate of step 0, beyond `total` that of the last; NaN for a
- * kind that does not exist. */
+/* Of step i, from 0 on; before the first step the rate of step 0. From `total` on, linear and cosine stay at min_lr and
+ * one_cycle at the rate of its last step; constant, step and exponential know no end, as in PyTorch. NaN for a kind
+ * that does not exist. */
 QN_API double qn_lr_at(const qn_lr_schedule *schedule, int64_t step);
 
 /* ---- loss scaling, for gradients in F16 ------------------------------------------------------ */

@@ -228,6 +228,17 @@ static void rates(void **state)
     const qn_lr_schedule s = {.kind = QN_LR_cosine, .lr = 1, .min_lr = 0.1, .total = 10, .warmup = 2};
     assert_true(qn_lr_at(&s, -5) == qn_lr_at(&s, 0));
     assert_true(fabs(qn_lr_at(&s, 1000) - 0.1) < 1e-15);
+    /* from `total` on */
+    qn_lr_schedule end = {.kind = QN_LR_linear, .lr = 1, .min_lr = 0.1, .total = 10};
+    assert_true(qn_lr_at(&end, 9) > 0.1 + 1e-3 && qn_lr_at(&end, 10) == 0.1 && qn_lr_at(&end, 1000) == 0.1);
+    end.kind = QN_LR_cosine;
+    assert_true(qn_lr_at(&end, 9) > 0.1 + 1e-3 && qn_lr_at(&end, 10) == 0.1 && qn_lr_at(&end, 1000) == 0.1);
+    end.kind = QN_LR_one_cycle;
+    assert_true(qn_lr_at(&end, 10) == qn_lr_at(&end, 9) && qn_lr_at(&end, 1000) == qn_lr_at(&end, 9));
+    end = (qn_lr_schedule){.kind = QN_LR_exponential, .lr = 1, .total = 10, .gamma = 0.9};
+    assert_true(fabs(qn_lr_at(&end, 100) - pow(0.9, 100)) < 1e-15);
+    end = (qn_lr_schedule){.kind = QN_LR_step, .lr = 1, .total = 10, .gamma = 0.5, .every = 10};
+    assert_true(qn_lr_at(&end, 9) == 1 && qn_lr_at(&end, 10) == 0.5 && qn_lr_at(&end, 20) == 0.25);
     assert_true(isnan(qn_lr_at(&(qn_lr_schedule){.kind = QN_LR_COUNT}, 0)));
     assert_true(qn_lr_at(&(qn_lr_schedule){.kind = QN_LR_exponential, .lr = 1, .min_lr = 0.25, .gamma = 0.5}, 9) ==
                 0.25);
