@@ -250,7 +250,8 @@ QN_API qn_module *qn_module_append(qn_module *list, qn_module *m); /* to either;
 /* ---- transformers ---------------------------------------------------------------------------- */
 
 /* Keys and values of earlier positions, for decoding a few tokens at a time: one cache goes with one run of `batch`
- * sequences of equal length. Every step of as many tokens finds its graph compiled, but for one in 256 positions. No
+ * sequences of equal length. Every step of as many tokens finds its graph compiled, but for one in 256 positions. They
+ * are kept in F32 for modules of F32, F16 and BF16, and in F64 from when a module of F64 computes with them. No
  * gradients. */
 typedef struct qn_kv_cache qn_kv_cache;
 typedef struct qn_kv_options {

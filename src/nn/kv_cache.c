@@ -13,7 +13,7 @@ struct qn_kv_cache {
     qn_context *ctx;
     qn_kv_options options;
     qn_kv_shape *layers;
-    qn_tensor **k, **v;   /* of each layer [capacity, batch, heads, d], and [.., dv] */
+    qn_tensor **k, **v;   /* of each layer [capacity, batch, heads, d], and [.., dv]: F32, or F64 where q was F64 */
     int64_t n, n_more;    /* positions held; being added */
     qn_tensor *positions; /* I64 [n_more], while a step is on */
     qn_tensor *rows;      /* the same as I32 */
@@ -119,23 +119,34 @@ void qn__kv_end(qn_kv_cache *kv, bool good)
     kv->positions = kv->rows = kv->mask = NULL;
 }
 
-/* Stores t [batch, n, heads, d] and gives what is looked at [batch, heads, seen, d]. The write is one node, which
- * touches no other row. */
-static qn_tensor *exchange(qn_kv_cache *kv, qn_tensor **kept, qn_tensor *t)
+/* The cache of a layer lies where the layer computes, and becomes F64 when it has to hold that. */
+static qn_tensor *follow(qn_tensor **kept, int place, bool f64)
 {
-    qn_tensor *stored = *kept, *rows_at = qn__there(kv->rows, qn__place_of(t));
-    if (rows_at == NULL) return NULL;
-    if (qn__place_of(stored) != qn__place_of(t)) { /* the cache of a layer lies where the layer computes */
-        stored = qn_keep(qn__there(stored, qn__place_of(t)));
-        if (stored == NULL) return NULL;
-        qn_release(*kept);
-        *kept = stored;
-    }
-    qn_tensor *values = qn_to(qn_transpose(qn_detach(t), 0, 1), QN_DTYPE_F32);
+    const qn_dtype dtype = f64 ? QN_DTYPE_F64 : qn_dtype_of(*kept);
+    if (qn__place_of(*kept) == place && qn_dtype_of(*kept) == dtype) return *kept;
+    qn_tensor *stored = qn_keep(qn_to(qn__there(*kept, place), dtype));
+    if (stored == NULL) return NULL;
+    qn_release(*kept);
+    return *kept = stored;
+}
+
+/* Row rows_at[i] becomes values[i]: one node, which touches no other row, but in F64, of which set_rows has none. */
+static bool write_rows(qn_tensor *rows, qn_tensor *values, qn_tensor *rows_at)
+{
+    if (rows == NULL || values == NULL) return false;
+    if (qn_dtype_of(rows) == QN_DTYPE_F64) return qn_index_copy_(rows, 0, rows_at, values) != NULL;
+    return qn__update(rows, QN_OP_set_rows, NULL, (qn_tensor *[]){values, rows_at}, 2);
+}
+
+/* Stores t [batch, n, heads, d] and gives what is looked at [batch, heads, seen, d]. */
+static qn_tensor *exchange(qn_kv_cache *kv, qn_tensor **kept, qn_tensor *t, bool f64)
+{
+    qn_tensor *rows_at = qn__there(kv->rows, qn__place_of(t));
+    qn_tensor *stored = rows_at != NULL ? follow(kept, qn__place_of(t), f64) : NULL;
+    if (stored == NULL) return NULL;
+    qn_tensor *values = qn_to(qn_transpose(qn_detach(t), 0, 1), qn_dtype_of(stored));
     values = values != NULL ? qn_reshape(values, qn_shape_of(kv->n_more, -1)) : NULL;
-    qn_tensor *rows = qn_view_as(stored, qn_shape_of(kv->options.capacity, -1));
-    if (values == NULL || rows == NULL || !qn__update(rows, QN_OP_set_rows, NULL, (qn_tensor *[]){values, rows_at}, 2))
-        return NULL;
+    if (!write_rows(qn_view_as(stored, qn_shape_of(kv->options.capacity, -1)), values, rows_at)) return NULL;
     return qn_permute_to(qn_narrow(stored, 0, 0, qn_dim(kv->mask, 1)), 1, 2, 0, 3);
 }
 
@@ -202,6 +213,29 @@ static qn_tensor *with_distances(qn_tensor *mask, qn_tensor *slopes, qn_tensor *
                                               : qn_add(cost, mask);
 }
 
+static qn_tensor *as(qn_tensor *t, qn_dtype dtype)
+{
+    return t != NULL && qn_dtype_of(t) != dtype ? qn_to(t, dtype) : t;
+}
+
+/* With a cache: k and v become what it holds. Attention computes 16 bits in F32, so q becomes what the cache is, and
+ * nothing of the cache is converted. */
+static bool by_cache(const qn_attend_spec *spec, qn_tensor **q, qn_tensor **k, qn_tensor **v, qn_sdpa_options *options)
+{
+    qn_kv_cache *kv = spec->cache;
+    const bool f64 = qn_dtype_of(*q) == QN_DTYPE_F64;
+    if (!cache_fits(kv, spec, *k, *v)) return false;
+    *k = exchange(kv, &kv->k[spec->layer], *k, f64);
+    *v = exchange(kv, &kv->v[spec->layer], *v, f64);
+    if (*k == NULL || *v == NULL) return false;
+    const qn_dtype dtype = qn_dtype_of(*k);
+    *q = as(*q, dtype);
+    options->sinks = as(spec->sinks, dtype);
+    options->mask = looked_at(kv, spec->first, qn__place_of(*k));
+    options->is_causal = false;
+    return *q != NULL && options->mask != NULL && (options->sinks != NULL || spec->sinks == NULL);
+}
+
 qn_tensor *qn__attend_heads(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_attend_spec *spec)
 {
     qn_kv_cache *kv = spec->cache;
@@ -214,13 +248,9 @@ qn_tensor *qn__attend_heads(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_a
                                .sinks = spec->sinks,
                                .window = spec->window};
     if (q == NULL || k == NULL || v == NULL) return NULL;
+    const qn_dtype dtype = qn_dtype_of(q);
     if (kv != NULL) {
-        if (!cache_fits(kv, spec, k, v)) return NULL;
-        k = exchange(kv, &kv->k[spec->layer], k);
-        v = exchange(kv, &kv->v[spec->layer], v);
-        options.mask = k != NULL ? looked_at(kv, spec->first, qn__place_of(k)) : NULL;
-        options.is_causal = false;
-        if (options.mask == NULL) return NULL;
+        if (!by_cache(spec, &q, &k, &v, &options)) return NULL;
     } else {
         k = qn_transpose(k, -3, -2);
         v = qn_transpose(v, -3, -2);
@@ -233,7 +263,7 @@ qn_tensor *qn__attend_heads(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_a
                                                   qn_dim(q, -3), qn_dim(k, -2));
         if (options.mask == NULL) return NULL;
     }
-    qn_tensor *y = qn_scaled_dot_product_attention(qn_transpose(q, -3, -2), k, v, &options);
+    qn_tensor *y = as(qn_scaled_dot_product_attention(qn_transpose(q, -3, -2), k, v, &options), dtype);
     return y != NULL ? qn_flatten(qn_transpose(y, -3, -2), -2, -1) : NULL;
 }
 

@@ -305,6 +305,65 @@ static void cached_attention(void **state)
     context_end(c);
 }
 
+static double furthest(qn_tensor *a, qn_tensor *b)
+{
+    qn_tensor *off = qn_abs(qn_sub(qn_to(qn_detach(a), QN_DTYPE_F64), qn_to(qn_detach(b), QN_DTYPE_F64)));
+    return qn_item(qn_amax(off, QN_ALL, false));
+}
+
+/* Step by step as all at once, in each type; the cache of a run in F64 serves one in F32 afterwards. */
+static void cached_in_every_type(void **state)
+{
+    (void)state;
+    static const struct {
+        qn_dtype dtype;
+        double most;
+    } types[] = {{F32, 1e-6}, {QN_DTYPE_F16, 2e-3}, {QN_DTYPE_BF16, 2e-2}, {QN_DTYPE_F64, 1e-14}, {F32, 1e-6}};
+    qn_context *c = context_new();
+    qn_manual_seed(c, 5);
+    qn_module *m = qn_nn_mha(
+        c, &(qn_mha_options){.embd = 16, .heads = 4, .kv_heads = 2, .is_causal = true, .rope = &(qn_rope_options){0}});
+    qn_module *llama = qn_nn_llama(c, &tiny);
+    const qn_kv_options room = {.n_layers = 1, .batch = 2, .heads = 2, .head_dim = 4, .capacity = 9};
+    qn_kv_cache *kv = qn_kv_cache_create(c, &room), *llama_kv = qn_llama_cache(llama, 1, 9);
+    qn_tensor *ids = qn_from_data(c, (int32_t[]){1, 2, 3, 7, 8}, qn_shape_of(1, 5), QN_DTYPE_I32);
+    GOOD(c, m);
+    GOOD(c, llama);
+    GOOD(c, kv);
+    GOOD(c, llama_kv);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const qn_dtype dtype = types[i].dtype;
+        OK(c, qn_module_to(m, dtype));
+        OK(c, qn_module_to(llama, dtype));
+        qn_kv_cache_truncate(kv, 0);
+        qn_kv_cache_truncate(llama_kv, 0);
+        qn_tensor *x = qn_to(numbers(c, qn_shape_of(2, 9, 16), 1), dtype), *want = qn_module_forward(m, x);
+        qn_tensor *logits = qn_module_forward(llama, ids);
+        GOOD(c, want);
+        GOOD(c, logits);
+        for (int at = 0, n; at < 9; at += n) {
+            n = at == 0 ? 4 : at < 7 ? 3 : 2;
+            qn_tensor *y = qn_mha_forward_cached(m, qn_narrow(x, 1, at, n), kv, 0);
+            GOOD(c, y);
+            assert_int_equal(qn_dtype_of(y), dtype);
+            const double off = furthest(y, qn_narrow(want, 1, at, n));
+            if (!(off <= types[i].most)) fail_msg("%s: off by %g", qn_dtype_get(dtype)->name, off);
+        }
+        for (int at = 0; at < 5; at += 3) {
+            qn_tensor *part = qn_narrow(ids, 1, at, at == 0 ? 3 : 2), *y = qn_llama_decode(llama, part, llama_kv);
+            GOOD(c, y);
+            assert_int_equal(qn_dtype_of(y), dtype);
+            const double off = furthest(y, qn_narrow(logits, 1, at, qn_dim(part, 1)));
+            if (!(off <= types[i].most)) fail_msg("llama, %s: off by %g", qn_dtype_get(dtype)->name, off);
+        }
+    }
+    qn_kv_cache_destroy(llama_kv);
+    qn_kv_cache_destroy(kv);
+    qn_module_destroy(llama);
+    qn_module_destroy(m);
+    context_end(c);
+}
+
 /* Two sequences in a row, with a mask that keeps them apart: each gets the logits that it has alone. */
 static void sequences_share_a_row(void **state)
 {
@@ -338,8 +397,13 @@ static void sequences_share_a_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),           cmocka_unit_test(sequences_share_a_row), cmocka_unit_test(trains),
-        cmocka_unit_test(mixed_precision), cmocka_unit_test(cached_attention),
+        cmocka_unit_test(names),
+        cmocka_unit_test(sequences_share_a_row),
+        cmocka_unit_test(trains),
+        cmocka_unit_test(mixed_precision),
+        cmocka_unit_test(cached_attention),
+        cmocka_unit_test(cached_in_every_type),
+       
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
