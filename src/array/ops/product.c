@@ -74,7 +74,9 @@ static qn_tensor *linear_as_matmul(qn_tensor *x, qn_tensor *w, qn_tensor *b)
     qn_tensor *transposed = qn_transpose(w, 0, 1), *y = qn_matmul(x, transposed);
     qn_release(transposed);
     if (b == NULL || y == NULL) return y;
-    qn_tensor *sum = qn__plain(QN_OP_add, NULL, (qn_target){0}, (qn_tensor *[]){y, b}, 2);
+    qn_tensor *bias = qn__cast(b, of(y)->storage->dtype), *sum = NULL; /* files of F16 keep biases in F32 */
+    if (bias != NULL) sum = qn__plain(QN_OP_add, NULL, (qn_target){0}, (qn_tensor *[]){y, bias}, 2);
+    if (bias != b) qn_release(bias);
     qn_release(y);
     return sum;
 }

@@ -120,6 +120,27 @@ static void half_weights(void **state)
     context_end(c);
 }
 
+/* As files have them: matrices of 16 bits, biases in F32. */
+static void half_weights_with_wide_biases(void **state)
+{
+    (void)state;
+    static const qn_dtype dtypes[] = {QN_DTYPE_F16, QN_DTYPE_BF16, QN_DTYPE_F64};
+    qn_context *c = context_new();
+    for (int d = 0; d < 3; d++) {
+        qn_tensor *w = qn_requires_grad_(qn_full(c, qn_shape_of(2, 3), 2, dtypes[d]), true),
+                  *b = qn_requires_grad_(qn_from_data(c, (float[]){0.5f, -1}, qn_shape_of(2), F32), true),
+                  *x = qn_full(c, qn_shape_of(4, 3), 1.5, dtypes[d]), *y = qn_linear(x, w, b);
+        GOOD(c, y);
+        assert_int_equal(qn_dtype_of(y), dtypes[d]);
+        EXPECT(y, 9.5, 8, 9.5, 8, 9.5, 8, 9.5, 8);
+        OK(c, qn_backward(qn_sum(y, QN_ALL, false)));
+        assert_int_equal(qn_dtype_of(qn_grad(b)), F32);
+        EXPECT(qn_grad(b), 4, 4);
+        EXPECT(qn_grad(w), 6, 6, 6, 6, 6, 6);
+    }
+    context_end(c);
+}
+
 static void tables(void **state)
 {
     (void)state;
@@ -202,8 +223,9 @@ static void said_and_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_qn_pack), cmocka_unit_test(weights),          cmocka_unit_test(half_weights),
-        cmocka_unit_test(tables),     cmocka_unit_test(said_and_refused),
+        cmocka_unit_test(as_qn_pack),       cmocka_unit_test(weights),
+        cmocka_unit_test(half_weights),     cmocka_unit_test(tables),
+        cmocka_unit_test(said_and_refused), cmocka_unit_test(half_weights_with_wide_biases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

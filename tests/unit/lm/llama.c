@@ -7,6 +7,8 @@
 #include <quern/autograd.h>
 #include <quern/optim.h>
 
+#include <unistd.h>
+
 static const qn_llama_options tiny = {
     .n_vocab = 40, .n_ctx = 16, .n_embd = 16, .n_layer = 2, .n_head = 4, .n_kv_head = 2, .n_ff = 24};
 
@@ -364,6 +366,48 @@ static void cached_in_every_type(void **state)
     context_end(c);
 }
 
+static qn_dtype matrices_of_16_bits(void *arg, const char *path, const qn_tensor *t)
+{
+    (void)arg;
+    (void)path;
+    return qn_rank(t) > 1 ? QN_DTYPE_F16 : F32;
+}
+
+/* A file of F16 has norms and biases in F32; as stored, it runs in F16. */
+static void biases_as_stored(void **state)
+{
+    (void)state;
+    char path[sizeof QN_BUILD_DIR + 64];
+    snprintf(path, sizeof path, QN_BUILD_DIR "/t_lm_llama_%d.gguf", (int)getpid());
+    qn_context *c = context_new();
+    qn_error err = {0};
+    qn_manual_seed(c, 6);
+    qn_llama_options o = tiny;
+    o.arch = "qwen2";
+    o.qkv_bias = true;
+    qn_module *wide = qn_nn_llama(c, &o), *half = qn_nn_llama(c, &o);
+    GOOD(c, wide);
+    GOOD(c, half);
+    const bool was = qn_set_grad_enabled(c, false);
+    GOOD(c, qn_copy_(qn_module_tensor(wide, "blk.0.attn_q.bias"), numbers(c, qn_shape_of(16), 3)));
+    qn_set_grad_enabled(c, was);
+    if (qn_module_save(wide, path, &(qn_save_options){.dtype_of = matrices_of_16_bits}, &err) != QN_OK)
+        fail_msg("%s", err.text);
+    if (qn_module_load(half, path, &(qn_load_options){.as_stored = true}, &err) != QN_OK) fail_msg("%s", err.text);
+    assert_int_equal(qn_dtype_of(qn_module_tensor(half, "blk.0.attn_q.weight")), QN_DTYPE_F16);
+    assert_int_equal(qn_dtype_of(qn_module_tensor(half, "blk.0.attn_q.bias")), F32);
+    qn_tensor *ids = qn_from_data(c, (int32_t[]){1, 2, 3, 7, 8}, qn_shape_of(1, 5), QN_DTYPE_I32);
+    qn_tensor *want = qn_module_forward(wide, ids), *have = qn_module_forward(half, ids);
+    GOOD(c, want);
+    GOOD(c, have);
+    assert_int_equal(qn_dtype_of(have), QN_DTYPE_F16);
+    assert_true(furthest(have, want) < 2e-3);
+    qn_module_destroy(half);
+    qn_module_destroy(wide);
+    context_end(c);
+    unlink(path);
+}
+
 /* Two sequences in a row, with a mask that keeps them apart: each gets the logits that it has alone. */
 static void sequences_share_a_row(void **state)
 {
@@ -403,7 +447,7 @@ int main(void)
         cmocka_unit_test(mixed_precision),
         cmocka_unit_test(cached_attention),
         cmocka_unit_test(cached_in_every_type),
-       
+        cmocka_unit_test(biases_as_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
