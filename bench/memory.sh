@@ -13,6 +13,25 @@ quern=${QUERN:-${BUILD:-$here/build}/quern}
 work=${WORK:-${TMPDIR:-/tmp}/quern-bench-memory}
 limits=${LIMITS:-100 95 90 75 50 30} tokens=${TOKENS:-16} threads=${THREADS:-$(nproc)} pairs=${PAIRS:-1}
 
+usage() {
+    cat <<END
+usage: [NAME=VALUE ..] bash bench/memory.sh
+
+Decoding in less memory than the weights take, with and without --memory auto. Needs root, for a memory cgroup.
+
+  LIMITS="100 95 .."       percent of the file, the greatest first ($limits)
+  TOKENS, THREADS, PAIRS   tokens of a run, threads, runs of each in turn ($tokens, $threads, $pairs)
+  MODELS="FILE .."         instead of two that 'quern synth' writes
+  QUERN, WORK              the program; a folder on the disk that is measured ($quern, $work)
+END
+}
+
+case ${1-} in
+'') ;;
+--help | -h) usage; exit 0 ;;
+*) echo "memory.sh: $1: see --help" >&2; exit 2 ;;
+esac
+
 skip() {
     echo "memory.sh: skipped: $*" >&2
     exit 0

@@ -6,7 +6,17 @@
 # in build-trace and build-untraced beside the sources.
 set -e
 source=$(cd "$(dirname "$0")/.." && pwd)
-model=${1:?usage: bench/trace.sh MODEL [ROUNDS [THREADS [TOKENS]]]}
+usage="usage: bench/trace.sh MODEL [ROUNDS [THREADS [TOKENS]]]"
+case ${1-} in
+--help | -h)
+    echo "$usage"
+    echo "What a recording of MODEL's decoding costs (20 rounds, 1 thread, 64 tokens)."
+    exit 0
+    ;;
+-* | '') echo "trace.sh: ${1:+$1: see --help; }$usage" >&2; exit 2 ;;
+esac
+[ $# -le 4 ] || { echo "trace.sh: $5: see --help" >&2; exit 2; }
+model=$1
 rounds=${2:-20} threads=${3:-1} tokens=${4:-64}
 for hook in ON OFF; do
     build=$source/build-$([ $hook = ON ] && echo trace || echo untraced)

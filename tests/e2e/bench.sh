@@ -126,4 +126,10 @@ if [ -e /dev/full ]; then
     bench "$model" -p 0 -n 4 -r 1 -t 1 >/dev/full 2>"$work/err"; [ $? -eq 1 ] || bad "no failure on a full disk"
     one_line "No space left"
 fi
+
+# The scripts say what they take, and measure nothing when it is something else.
+for script in memory trace; do
+    expect 0 bash "$source/bench/$script.sh" --help; grep -q "^usage: .*bench/$script.sh" "$work/out" || bad "$script.sh --help"
+    expect 2 bash "$source/bench/$script.sh" --frob; one_line "--frob"
+done
 finish
