@@ -83,6 +83,7 @@ typedef struct qn_trace_summary {
     bool failed;                            /* the file could not be written to its end; `reason` says why */
     bool limited;                           /* limit_bytes was reached */
     char reason[256];
+    bool any_node; /* false: no step came, or none of its nodes was to be recorded */
 } qn_trace_summary;
 
 /* Starts the recording into the file at path, which is made anew; with last_bytes nothing is written yet, and what is

@@ -315,7 +315,7 @@ int cli_command_bench(int argc, char **argv)
     if (!table.rows || !table.machines)
         status = cli_fail("out of memory for %lld tests; close other programs, or ask for less", (long long)n_rows);
     else
-        status = cli_recording_start(&plan.recording, argc, argv);
+        status = cli_recording_start(&plan.recording, plan.models, plan.n_models, argc, argv);
     if (status == CLI_OK) status = plan.n_models ? run_all(&plan, &progress, &table) : run_peaks(&plan, &table);
     cli_progress_end(&progress.bar);
     status = cli_recording_stop(&plan.recording, status);

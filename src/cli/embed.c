@@ -87,7 +87,7 @@ int cli_command_embed(int argc, char **argv)
     qn_embedding_options o = {.normalize = normalize};
     if (pooling && !qn_pooling_find(pooling, &o.pooling))
         return cli_bad_usage("--pooling: \"%.32s\" is no pooling; there are %s", pooling, QN_POOLING_NAMES);
-    status = cli_recording_start(&recording, argc, argv);
+    status = cli_recording_start(&recording, args, 1, argc, argv);
     if (status == CLI_OK) status = embed(&t, args, n_args, o);
     cli_texts_end(&t);
     return cli_recording_stop(&recording, status);

@@ -84,7 +84,7 @@ int cli_command_eval(int argc, char **argv)
     qn_engine *engine = NULL;
     qn_session *session = NULL;
     const int64_t start = cli_now_ns();
-    status = cli_recording_start(&recording, argc, argv);
+    status = cli_recording_start(&recording, &model, 1, argc, argv);
     if (status == CLI_OK) status = cli_open_engine(model, &m, &engine);
     const int32_t n_batch = batch < (int32_t)n ? batch : (int32_t)n;
     if (status == CLI_OK)

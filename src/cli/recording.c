@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/recording.c -- see recording.h. A recording that fails never changes the status of what it records. */
 #include "cli/recording.h"
+#include "cli/source.h"
+#include <quern/engine.h>
 #include <quern/trace.h>
 #include <signal.h>
 #include <string.h>
+
+bool cli_recorded;
 
 static void on_usr1(int signal)
 {
@@ -68,7 +72,20 @@ static void join(const cli_recording *r, int argc, char **argv, char *to, size_t
     }
 }
 
-int cli_recording_start(cli_recording *r, int argc, char **argv)
+/* From the header alone; opening the model is part of what is recorded. */
+static int check_model(const char *model)
+{
+    qn_gguf *file = NULL;
+    qn_error err;
+    const char *path = cli_model_path(model);
+    if (!path) return CLI_FAILED;
+    qn_status status = qn_gguf_open(path, NULL, &file, &err);
+    if (status == QN_OK) status = qn_engine_check(file, &err);
+    qn_gguf_close(file);
+    return status == QN_OK ? CLI_OK : cli_fail_error(&err);
+}
+
+int cli_recording_start(cli_recording *r, const char *const *models, int n_models, int argc, char **argv)
 {
     char command[1024];
     qn_error err;
@@ -88,7 +105,8 @@ int cli_recording_start(cli_recording *r, int argc, char **argv)
                           .no_faults = r->no_faults,
                           .notes = notes,
                           .n_notes = CLI_N(notes)};
-    const int status = parse(r, &o);
+    int status = parse(r, &o);
+    for (int i = 0; i < n_models && status == CLI_OK; i++) status = check_model(models[i]);
     if (status != CLI_OK) return status;
     join(r, argc, argv, command, sizeof command);
     const qn_status started = qn_trace_start(r->file, &o, &err);
@@ -116,6 +134,20 @@ static int write_metrics(const cli_recording *r)
     return status;
 }
 
+/* What left all nodes out. */
+static void say_empty(const cli_recording *r)
+{
+    const struct {
+        const char *name, *list;
+    } filters[] = {{"ops", r->ops}, {"layers", r->layers}, {"tokens", r->tokens}, {"phase", r->phase}};
+    char given[96] = "";
+    for (int i = 0; i < CLI_N(filters); i++)
+        if (filters[i].list)
+            snprintf(given + strlen(given), sizeof given - strlen(given), "%s--trace-%s", *given ? ", " : "",
+                     filters[i].name);
+    if (*given) cli_note("--trace %s: no node was recorded; none fits %s", r->file, given);
+}
+
 static void stop(cli_recording *r, int status)
 {
     qn_trace_summary s;
@@ -127,6 +159,8 @@ static void stop(cli_recording *r, int status)
         cli_note("--trace: %s", err.text);
         return;
     }
+    cli_recorded = s.n_files > 0;
+    if (status == CLI_OK && !s.any_node && !s.dropped && !s.failed) say_empty(r);
     if (s.failed) cli_note("--trace %s: %s; what was written before is there", r->file, s.reason);
     if (s.limited) cli_note("--trace %s: the limit of %s was reached", r->file, r->limit);
     if (s.dropped)

@@ -35,10 +35,12 @@ typedef struct cli_recording {
      0, NULL}
 /* clang-format on */
 
-/* Starts when --trace was given. CLI_OK, or a message. argv: of the command, for who reads the file. */
-int cli_recording_start(cli_recording *r, int argc, char **argv);
+/* Starts when --trace was given. CLI_OK, or a message: a model that cannot be opened leaves a file that is there as it
+ * was. models: what will be computed with, as it was typed or found. argv: of the command, for who reads the file. */
+int cli_recording_start(cli_recording *r, const char *const *models, int n_models, int argc, char **argv);
 /* Stops what start has started, writes --metrics, and says on standard error what was lost; `status` is the command's,
  * and what is returned is that, or what went wrong with --metrics where nothing else did. */
 int cli_recording_stop(cli_recording *r, int status);
+extern bool cli_recorded; /* a file was written */
 
 #endif

@@ -250,7 +250,7 @@ int cli_command_run(int argc, char **argv)
     int status = parse(&s, argc, argv);
     if (status >= 0) return status;
     status = read_prompt(&s);
-    if (status == CLI_OK) status = cli_recording_start(&s.o.recording, argc, argv);
+    if (status == CLI_OK) status = cli_recording_start(&s.o.recording, &s.model, 1, argc, argv);
     if (status == CLI_OK) status = set_up(&s);
     if (status == CLI_OK && !s.o.quiet) {
         fwrite(s.prompt, 1, s.prompt_len, stdout);

@@ -457,7 +457,7 @@ int cli_command_serve(int argc, char **argv)
     if (status == CLI_OK) status = fill_options(&c);
     if (status == CLI_OK) status = find_models(&c);
     /* the command's name alone: keys are no business of who reads the recording */
-    if (status == CLI_OK) status = cli_recording_start(&c.recording, 1, argv);
+    if (status == CLI_OK) status = cli_recording_start(&c.recording, c.models, c.n_models == 1, 1, argv);
     if (status == CLI_OK) status = serve_until_interrupted(&c);
     status = cli_recording_stop(&c.recording, status);
     for (int i = 0; i < c.n_models; i++) free((void *)c.found[i].name);

@@ -3,6 +3,7 @@
 #include "cli/taps.h"
 #include <quern/trace.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { TAP_TEXT = 4352 };
 
@@ -12,9 +13,17 @@ static int refused(const qn_error *err)
     return err->status == QN_STATUS_invalid ? cli_bad_usage("%s", err->text) : cli_fail_error(err);
 }
 
+static bool writes_recording(const char *tap)
+{
+    const char *action = strchr(tap, '=');
+    return action && (strcmp(action, "=trace") == 0 || strcmp(action, "=record") == 0);
+}
+
 static int set_tap(qn_session *session, const char *text)
 {
     qn_error err;
+    if (writes_recording(text) && !qn_trace_is_on())
+        return cli_bad_usage("--tap \"%.64s\" needs a recording, --trace FILE of run and eval", text);
     return qn_session_tap(session, text, &err) == QN_OK ? CLI_OK : refused(&err);
 }
 

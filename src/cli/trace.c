@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/trace.c -- quern trace: records a run, and shows, compares and converts what was recorded. */
 #include "cli/trace.h"
+#include "cli/recording.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,7 +133,8 @@ static int record_run(int argc, char **argv)
     for (int i = 2; i < argc; i++) args[n++] = argv[i];
     cli_name = name;
     const int status = cli_command_run(n, args);
-    if (status == CLI_OK && args[1] == option) cli_note("trace.qtr is recorded; quern trace report trace.qtr shows it");
+    if (status == CLI_OK && cli_recorded && args[1] == option)
+        cli_note("trace.qtr is recorded; quern trace report trace.qtr shows it");
     free(args);
     return status;
 }

@@ -174,7 +174,7 @@ int trace_export(const trace_options *o, const char *const *files)
     qn_trace *t = NULL;
     bool damaged = false;
     if (o->json + o->csv + o->chrome + o->perfetto != 1)
-        return cli_bad_usage("export needs one of --chrome, --perfetto, --csv and --json");
+        return cli_bad_usage("export needs exactly one of --chrome, --perfetto, --csv and --json");
     int status = trace_open(files[0], &t, &damaged);
     if (status == CLI_OK) {
         exporting x = {o, t};

@@ -452,7 +452,7 @@ int cli_command_train(int argc, char **argv)
     for (int i = 0; i < CLI_N(written) && status < 0; i++)
         if (check_writable(written[i]) != CLI_OK) status = CLI_FAILED;
     if (status < 0) {
-        status = cli_recording_start(&c.recording, argc, argv);
+        status = cli_recording_start(&c.recording, NULL, 0, argc, argv);
         if (status == CLI_OK) status = create(&r, paths, n);
         if (status == CLI_OK) {
             qn_trainer_get_info(r.trainer, &r.info);

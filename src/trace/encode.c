@@ -291,6 +291,7 @@ void qn__trace_encode(qn_trace_encoder *e, qn_trace_ring *r, uint64_t limit)
         at++;
     }
     rows_put(e, &c);
+    if (!e->any_node) e->any_node = memchr(e->column[KIND], QN_TRACE_node, e->n_events) != NULL;
     atomic_store_explicit(&r->tail, at, memory_order_release);
 }
 

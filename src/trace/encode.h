@@ -24,7 +24,8 @@ typedef struct qn_trace_encoder {
     qn_trace_step_head last;           /* of the ring at hand */
     qn_trace_recent recent[QN_TRACE_PHASE_COUNT];
     float if_slow;
-    bool slow; /* a step was: until somebody clears it */
+    bool slow;     /* a step was: until somebody clears it */
+    bool any_node; /* came, ever */
 } qn_trace_encoder;
 
 bool qn__trace_encoder_init(qn_trace_encoder *e);

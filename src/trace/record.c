@@ -521,7 +521,8 @@ static void finish(recorder *r, qn_trace_summary *out)
                               .bytes = r->sink.written,
                               .n_files = r->sink.n_files,
                               .failed = r->sink.failed,
-                              .limited = r->sink.limited};
+                              .limited = r->sink.limited,
+                              .any_node = r->encoder.any_node};
     memcpy(out->reason, r->sink.reason, sizeof out->reason);
 }
 

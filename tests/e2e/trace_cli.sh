@@ -29,7 +29,17 @@ expect 0 "$quern" graph "$model" --dot -o own;  [ -L own ] && cmp -s out x.dot |
 expect 2 "$quern" trace stats trace.qtr --chrome; one_line "--chrome" "stats"
 expect 2 "$quern" trace export trace.qtr --csv --top 3; one_line "--top" "export"
 expect 2 "$quern" graph --trace trace.qtr --phase prompt; one_line "--phase" "--trace"
+expect 2 "$quern" trace export trace.qtr --csv --chrome; one_line "exactly one"
 expect 2 "$quern" trace run; one_line "MODEL"
+# What is no recorded run leaves the recording that is there, and is not said to be one.
+cp trace.qtr kept.qtr; echo text >bad.gguf
+expect 0 "$quern" trace run --help; [ -s err ] && bad "trace run --help: $(cat err)"
+expect 1 "$quern" trace run none.gguf hi; one_line "none.gguf" "No such file"
+expect 1 "$quern" run bad.gguf hi --trace trace.qtr; one_line "bad.gguf"
+expect 1 "$quern" eval none.gguf --tokens 1 -o e.npy --trace trace.qtr; one_line "none.gguf"
+expect 1 "$quern" embed none.gguf hi --trace trace.qtr; one_line "none.gguf"
+expect 1 "$quern" bench "$model" none.gguf --trace trace.qtr; one_line "none.gguf"
+cmp -s trace.qtr kept.qtr || bad "a run that was none has replaced a recording"
 expect 0 "$quern" trace diff trace.qtr trace.qtr --json; cp out diff.json
 expect 0 "$quern" trace diff trace.qtr trace.qtr
 expect 0 "$quern" trace watch trace.qtr
@@ -200,6 +210,11 @@ python3 -c 'import json; f = json.load(open("out"))["values"]; assert f["differ"
 expect 0 "$quern" trace diff h1.qtr trace.qtr
 grep -q 'no values to compare' out || bad "one without hashes: $(head -n 3 out)"
 expect 2 "$quern" run "$model" x -n 1 --trace-hash
+for action in trace record; do expect 2 "$quern" run "$model" x -n 1 --tap "l_out-*=$action"; one_line "l_out-*=$action" "--trace FILE"; done
+# A filter that leaves nothing.
+expect 0 "$quern" run "$model" x -n 1 --trace e.qtr --trace-layers 99 --trace-ops linear; one_line "no node" "--trace-ops, --trace-layers"
+expect 0 "$quern" run "$model" x -n 1 --trace e.qtr --trace-ops foo; one_line "no node" "--trace-ops"
+expect 0 "$quern" run "$model" x -n 2 --trace e.qtr --trace-layers 0; [ -s err ] && bad "a filter that leaves some: $(cat err)"
 # Experts: every choice of every token is counted, prompt included, unless it was not wanted.
 expect 0 "$quern" synth moe.gguf --arch qwen3moe --preset tiny --set expert_count=8 --set expert_used_count=3 --set expert_feed_forward_length=32
 expect 0 "$quern" tokenize moe.gguf "O Romeo, Romeo"; cp out ids.json
