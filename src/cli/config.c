@@ -25,6 +25,7 @@ static int apply(const char *path, int number, char *line, const cli_option *opt
     char *name = trim(line), *value = trim(equals + 1);
     const cli_option *o = cli_find_option(options, n, name, strlen(name));
     if (!o) return cli_fail("%s:%d: \"%.64s\" is no option", path, number, name);
+    if (strcmp(name, "config") == 0) return cli_fail("%s:%d: a file of options names no other one", path, number);
     if (o->kind != CLI_FLAG) return cli_store(o, value);
     const bool on = strcmp(value, "true") == 0;
     if (!on && strcmp(value, "false") != 0)

@@ -105,7 +105,8 @@ static int fill_options(command *c, cli_option *o)
         {"eos-token", 0, CLI_STRING, &c->eos_token, "TOKEN",
          "which of them ends a text or a turn (default: </s>; with --chat and ChatML: <|im_end|>)", 0, 0, NULL},
         {"output", 'o', CLI_STRING, &c->out, "OUT.gguf", "the model to write", 0, 0, NULL},
-        {"type", 0, CLI_STRING, &c->type, "TYPE", "type of its weights (default: F16)", 0, 0, NULL},
+        {"type", 0, CLI_STRING, &c->type, "TYPE",
+         "type of its weights (default: F16); with --lora F32 (default), F16 or BF16", 0, 0, NULL},
         {"name", 0, CLI_STRING, &c->name, "NAME", "the model's name", 0, 0, NULL},
         {"arch", 0, CLI_STRING, &c->train.arch, "ARCH", "its architecture (default: llama)", 0, 0, NULL},
         QN_TRAIN_ROWS(ROW){"lora", 0, CLI_STRING, &c->lora.base, "BASE.gguf",
@@ -176,6 +177,9 @@ static int parse(command *c, int argc, char **argv, const char **args, int *n_ar
     if (c->lora.base && c->type &&
         (!qn_dtype_find(c->type, &type) || (type != QN_DTYPE_F32 && type != QN_DTYPE_F16 && type != QN_DTYPE_BF16)))
         return cli_bad_usage("--type: \"%.32s\": an adapter is F32 (default), F16 or BF16", c->type);
+    if (c->recording.phase || c->recording.tokens)
+        return cli_bad_usage("--trace-phase and --trace-tokens choose steps of a run; a training has none of these");
+    if (c->checkpoint_every && !c->checkpoint) return cli_bad_usage("--checkpoint-every needs --checkpoint FILE");
     if (c->resume && !c->checkpoint) return cli_bad_usage("--resume needs --checkpoint FILE");
     if (c->lora.base && !(c->lora.base = cli_model_path(c->lora.base))) return CLI_FAILED;
     say_zeros(c);

@@ -33,7 +33,7 @@ static qn_dtype dtype_of(const qn_trainer *t, const qn_mix *mix, const qn_train_
     (void)sscanf(p->name, "blk.%d.", &layer);
     const bool is_output = t->o.tied && strcmp(p->name, "token_embd.weight") == 0;
     const qn_dtype dtype = qn__mix_dtype(mix, is_output ? "output.weight" : p->name, layer, t->o.n_layer);
-    const int64_t k = shape->dim[1];
+    const int64_t k = shape->dim[shape->rank - 1];
     if (k % qn_dtype_get(dtype)->block_elems == 0) return dtype;
     return k % 32 == 0 ? QN_DTYPE_Q8_0 : QN_DTYPE_F16;
 }
@@ -58,7 +58,7 @@ static qn_status write_tensor(qn_trainer *t, qn_gguf_writer *w, const qn_mix *mi
 {
     const qn_shape shape = qn_shape_get(p->value);
     const qn_dtype dtype = dtype_of(t, mix, p, &shape);
-    const int64_t k = shape.dim[shape.rank - 1], rows = shape.rank > 1 ? shape.dim[0] : 1;
+    const int64_t k = shape.dim[shape.rank - 1], rows = qn_shape_numel(&shape) / k;
     const size_t bytes = (size_t)(qn_dtype_row_bytes(dtype, k) * rows);
     float *own = NULL;
     if (!t->has_best) {

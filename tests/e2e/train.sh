@@ -56,6 +56,10 @@ expect 0 "$quern" run "$work/h.gguf" "the cat" -n 5 --temp 0
 expect 0 "$quern" train "$work/text" -o "$work/i.gguf" --lora "$work/h.gguf" --ctx 20 --batch 2 --steps 2
 expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --steps 8 --resume --checkpoint "$work/h.ckpt"; one_line "arch=stablelm is in the checkpoint, and not asked for"
 expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --arch qwen3moe; one_line "this qwen3moe is a mixture of experts; linear_experts has no gradient"
+# A weight of three dimensions.
+expect 0 "$quern" train "$work/text" -o "$work/n.gguf" $shape --arch gemma3n --steps 2 --type Q8_0
+expect 0 "$quern" inspect "$work/n.gguf" --verify
+expect 0 "$quern" run "$work/n.gguf" "the cat" -n 5 --temp 0
 expect 0 "$quern" synth "$work/m.gguf" --arch qwen3moe --layers 1 --embd 32 --heads 2 --ff 32 --vocab-size 300 --ctx 32
 expect 1 "$quern" train "$work/text" -o "$work/x.gguf" --lora "$work/m.gguf"; one_line "$work/m.gguf" "this qwen3moe is a mixture of experts; linear_experts has no gradient"
 
@@ -67,6 +71,10 @@ expect 2 "$quern" train "$work/text";                                      one_l
 expect 2 "$quern" train "$work/text" -o x --layers 0;                      one_line "--layers" '"0"'
 expect 2 "$quern" train "$work/text" -o x --lr fast;                       one_line "--lr" "fast"
 expect 2 "$quern" train "$work/text" -o x --resume;                        one_line "--checkpoint"
+expect 2 "$quern" train "$work/text" -o x --checkpoint-every 3;            one_line "--checkpoint FILE"
+expect 2 "$quern" train "$work/text" -o x --trace t --trace-phase prompt;  one_line "--trace-phase"
+printf 'a%.0s \303\244 \303\266 b c d e f g h i j k l m n o p q r s t u v w x y z A B C D E F G H I J K L M N O P Q R S T U V W X Y Z 0 1 2 3 4 5 6 7 8 9' 1 2 3 >"$work/letters"
+expect 1 "$quern" train "$work/letters" -o "$work/x.gguf" --vocab-size 270 --ctx 8; one_line "one of at least"
 expect 1 "$quern" train "$work/none" -o "$work/x.gguf";                    one_line "$work/none" "No such file"
 expect 1 "$quern" train "$work/empty" -o "$work/x.gguf";                   one_line "empty"
 expect 1 "$quern" train "$work/short" -o "$work/x.gguf";                   one_line "ctx"
@@ -81,6 +89,8 @@ echo "layers = many" >"$work/conf"
 expect 2 "$quern" train --config "$work/conf" "$work/text" -o x;           one_line "--layers" "many"
 echo "colour = red" >"$work/conf"
 expect 1 "$quern" train --config "$work/conf" "$work/text" -o x;           one_line "conf:1" "colour"
+echo "config = $work/other" >"$work/conf"
+expect 1 "$quern" train --config "$work/conf" "$work/text" -o x;           one_line "conf:1" "no other one"
 echo "tied = maybe" >"$work/conf"
 expect 1 "$quern" train --config "$work/conf" "$work/text" -o x;           one_line "conf:1" "maybe"
 

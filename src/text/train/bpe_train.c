@@ -118,9 +118,9 @@ static qn_status make_symbols(job *j)
     const int32_t n_others = N_META + j->options->n_special + (j->options->no_byte_fallback ? 0 : N_BYTES);
     if (j->set.n_letters > (size_t)(n_tokens > n_others ? n_tokens - n_others : 0))
         return QN_FAIL(j->err, invalid,
-                       "found %zu different characters to cover and %d other tokens, expected at most the %d tokens of "
-                       "the vocabulary (more tokens or less character coverage help)",
-                       j->set.n_letters, n_others, n_tokens);
+                       "found %zu different characters and %d other tokens, more than a vocabulary of %d tokens holds; "
+                       "one of at least %zu does",
+                       j->set.n_letters, n_others, n_tokens, j->set.n_letters + (size_t)n_others);
     j->set.cap_symbols = n_tokens - n_others;
     j->set.symbols = qn__calloc((size_t)j->set.cap_symbols, sizeof *j->set.symbols);
     if (!j->set.symbols) return QN_FAIL_NOMEM(j->err, (size_t)j->set.cap_symbols * sizeof *j->set.symbols);

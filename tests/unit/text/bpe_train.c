@@ -365,8 +365,8 @@ static void refusals(void **state)
         {{.n_tokens = 260},
          "abc",
          QN_STATUS_invalid,
-         "found 4 different characters to cover and 259 other tokens, expected at most the 260"},
-        {{.n_tokens = 2}, "a", QN_STATUS_invalid, "expected at most the 2"},
+         "found 4 different characters and 259 other tokens, more than a vocabulary of 260"},
+        {{.n_tokens = 2}, "a", QN_STATUS_invalid, "one of at least 261 does"},
         {{0}, "", QN_STATUS_invalid, "no text"},
         {{.no_space_prefix = true}, "\n\xff\n", QN_STATUS_invalid, "no text"},
     };
