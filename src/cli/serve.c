@@ -162,6 +162,9 @@ static int parse(serve_command *c, int argc, char **argv)
     const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, c->models, &c->n_models);
     if (status >= 0) return status;
     if (c->template_name && c->template_file) return cli_bad_usage("a template was given twice");
+    if (c->no_auth && (c->keys.n || c->key_file))
+        return cli_bad_usage("--no-auth and --%s exclude each other", c->keys.n ? "api-key" : "api-key-file");
+    if (c->lora_later && !c->options.lora.n) return cli_bad_usage("--lora-init-without-apply needs --lora LORA.gguf");
     if (c->alias && c->n_models != 1) return cli_bad_usage("--alias is for one MODEL");
     if (c->n_predict == 0) return cli_bad_usage("--n-predict: an answer of 0 tokens; -1: until the context is full");
     if (c->n_keep && !c->context_shift) return cli_bad_usage("--keep is for --context-shift");

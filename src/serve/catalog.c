@@ -360,11 +360,12 @@ static void list_names(const server *s, char *out, size_t size)
     if (!*out) snprintf(out, size, "none");
 }
 
+/* What is meant where no name is given; models that were made of another one do not stand in its way. */
 static model *only_one(server *s)
 {
     model *one = NULL;
     for (model *m = s->models; m; m = m->next) {
-        if (m->gone) continue;
+        if (m->gone || m->derived) continue;
         if (one) return NULL;
         one = m;
     }

@@ -128,8 +128,10 @@ static bool failed(const model *m, const qn_error *err, problem *p)
 {
     struct stat st;
     if (stat(m->path, &st) != 0) {
+        const int why = errno;
         snprintf(p->code, sizeof(p->code), "model_not_found");
-        return problem_set(p, 404, "model", "the file of %s is gone: %s", m->name, strerror(errno));
+        if (!m->st.st_ino) return problem_set(p, 404, "model", "%s", err->text); /* it never was there */
+        return problem_set(p, 404, "model", "the file of %s is gone: %s", m->name, strerror(why));
     }
     p->no_room = err->status == QN_STATUS_limit;
     const bool full = err->status == QN_STATUS_limit || err->status == QN_STATUS_nomem;

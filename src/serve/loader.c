@@ -250,11 +250,21 @@ static bool unload_one(server *s, const model *m)
     }
 }
 
+enum { BYTES_TEXT = 32 };
+
+/* "512.0 MiB", "1.50 GiB" */
+static const char *bytes_text(char buf[BYTES_TEXT], uint64_t bytes)
+{
+    const double mib = (double)bytes / (1 << 20);
+    snprintf(buf, BYTES_TEXT, mib < 1023.95 ? "%.1f MiB" : "%.2f GiB", mib < 1023.95 ? mib : mib / 1024);
+    return buf;
+}
+
 static bool too_large(const model *m, uint64_t least, problem *p)
 {
-    return problem_set(p, 503, "model",
-                       "%s takes %.2f GiB at the least, and %.2f GiB are what models may take (--memory)", m->name,
-                       (double)least / (1 << 30), (double)m->server->o.memory / (1 << 30));
+    char takes[BYTES_TEXT], most[BYTES_TEXT];
+    return problem_set(p, 503, "model", "%s takes %s at the least, and %s are what models may take (--memory)", m->name,
+                       bytes_text(takes, least), bytes_text(most, m->server->o.memory));
 }
 
 static bool nobody(const model *m, problem *p)
@@ -288,8 +298,10 @@ bool loader_take(model *m, uint64_t bytes, problem *p)
         atomic_fetch_add(&m->least, bytes);
     }
     pthread_mutex_unlock(&s->models_lock);
-    return good || problem_set(p, 503, "model", "%s needs %.2f GiB more for this, and there are %.2f (--memory)",
-                               m->name, (double)bytes / (1 << 30), (double)(s->o.memory - others - own) / (1 << 30));
+    if (good) return true;
+    char needs[BYTES_TEXT], left[BYTES_TEXT];
+    return problem_set(p, 503, "model", "%s needs %s more for this, and there are %s (--memory)", m->name,
+                       bytes_text(needs, bytes), bytes_text(left, s->o.memory - others - own));
 }
 
 /* ---- loading ---- */
@@ -339,10 +351,11 @@ static void load_next(server *s)
     }
     exchange *list = good ? admit_waiting(m) : take_waiting(m);
     for (exchange *x = list; x; x = x->next_job) x->waits_for = NULL;
-    const double gib = (double)atomic_load(&m->bytes) / (1 << 30);
+    char takes[BYTES_TEXT];
+    bytes_text(takes, atomic_load(&m->bytes));
     pthread_mutex_unlock(&s->models_lock);
     if (good)
-        text_log(s, "%s: loaded in %.1f s, %.2f GiB", m->name, m->load_seconds, gib);
+        text_log(s, "%s: loaded in %.1f s, %s", m->name, m->load_seconds, takes);
     else
         text_log(s, "%s: not loaded: %s", m->name, p.text);
     if (good)

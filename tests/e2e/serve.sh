@@ -24,5 +24,9 @@ expect 2 "$quern" serve "$source/models/chat.gguf" --max-body x;   one_line "--m
 expect 2 "$quern" serve "$source/models/chat.gguf" --max-body "5 "; one_line "--max-body"
 expect 2 "$quern" serve "$source/models/chat.gguf" -n 0;          one_line "--n-predict"
 expect 2 "$quern" serve "$source/models/chat.gguf" --keep 3;       one_line "--keep" "--context-shift"
+expect 2 "$quern" serve "$source/models/chat.gguf" --no-auth --api-key k; one_line "--no-auth" "--api-key" "exclude"
+expect 2 "$quern" serve "$source/models/chat.gguf" --lora-init-without-apply; one_line "--lora-init-without-apply" "--lora LORA.gguf"
+expect 1 "$quern" serve none.gguf --port 0;                       one_line "cannot read 'none.gguf'" "No such file"
+expect 1 "$quern" serve "$source/models/chat.gguf" --port 0 --memory 1M; one_line "chat takes" "1.0 MiB are what models may take"
 expect 1 "$quern" serve "$source/models/chat.gguf" --host 192.0.2.1 --api-key k --port 1; one_line "192.0.2.1"
 finish

@@ -103,6 +103,7 @@ def test_copy_and_delete():
     assert server.good("/api/copy", {"source": "brief", "destination": "copy:v1"}) == {"status": "success"}
     assert server.good("/api/chat", {"model": "copy:v1", "messages": SUM, "stream": False})["eval_count"] == 3
     assert server.good("/api/copy", {"source": "chat", "destination": "twin"}) and content("twin") == "2 + 3 = 5"
+    assert server.good(PATH, {"messages": SUM, "temperature": 0})["model"] == "chat"  # a request without a name: the one of the command line
     for name in "copy:v1", "twin", "brief", "pirate", "own":
         assert server.request("DELETE", "/api/delete", {"model": name})[0] == 200, name
     assert names() == ["chat:latest"] and os.listdir("data/quern/models") == []
