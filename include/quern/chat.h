@@ -65,9 +65,10 @@ typedef struct qn_chat_needs {
     bool call_content_null; /* content beside calls must be null, not "" */
     bool short_ids;         /* ids of calls must have nine letters and digits (Mistral) */
     const char *reasoning;  /* the member that reasoning of earlier turns is read from; NULL: it does not appear */
-    bool thinking_switch;   /* mentions enable_thinking or thinking */
+    bool thinking_switch;   /* a prompt with enable_thinking and thinking is another one than with both off */
     const char *syntax;     /* how it writes calls (docs/CHAT.md); NULL: none was found */
     const char *call_open;  /* the mark that a call begins with; "" where it begins with nothing but the call */
+    bool effort_switch;     /* a prompt with the reasoning_effort "low" is another one than with "high" */
 } qn_chat_needs;
 QN_API void qn_chat_template_needs(const qn_chat_template *t, qn_chat_needs *out);
 

@@ -117,6 +117,16 @@ static int set_up_grammar(chat *c)
     return cli_schema_text(g, &c->schema);
 }
 
+/* A note where --think does nothing, or no more than on. */
+static void say_think(const chat *c, const qn_chat_needs *needs)
+{
+    const char *think = c->o.think;
+    const bool is_switch = think && (strcmp(think, "on") == 0 || strcmp(think, "off") == 0);
+    if (!think || (is_switch ? needs->thinking_switch : needs->effort_switch)) return;
+    cli_note("--think %s: the model's template %s", think,
+             !needs->thinking_switch ? "has no switch for it" : "knows no effort; it is the same as on");
+}
+
 /* Tools and system message are rendered once, so that what is wrong with them is said before anybody types. */
 static int check_template(chat *c)
 {
@@ -126,9 +136,7 @@ static int check_template(chat *c)
     qn_chat_needs needs;
     qn_chat_template_needs(c->tmpl, &needs);
     if (c->tools && !needs.tools) return cli_fail("--tools: the model's template has no place for tools");
-    if (c->o.think && !needs.thinking_switch && strcmp(c->o.think, "on") != 0 && strcmp(c->o.think, "off") == 0 &&
-        needs.reasoning)
-        cli_note("--think: the model's template has no switch for it");
+    say_think(c, &needs);
     if (qn_messages_add(c->messages, "user", "?", &err) != QN_OK) return cli_fail_error(&err);
     int status = chat_ids_render(c, 0, &ids);
     if (status == CLI_OK) {

@@ -91,6 +91,13 @@ one_line "the conversation has 32 tokens, the context 32";      [ -s "$work/out"
 # ---- what is wrong is said in a line ----
 expect 2 "$quern" chat "$model";                                one_line "no message" "-p"
 expect 2 "$quern" chat;                                         one_line "argument"
+# A value of --think that does nothing is said to; one that does something is not.
+chat=$source/models/chat.gguf
+for think in on off low; do
+    expect 0 "$quern" chat "$model" -p x -n 1 --think $think; grep -q -- "--think $think: the model's template has no switch" "$work/err" || bad "--think $think: $(cat "$work/err")"
+done
+expect 0 "$quern" chat "$chat" -p x -n 1 --think high; one_line "--think high" "the same as on"
+expect 0 "$quern" chat "$chat" -p x -n 1 --think off; [ -s "$work/err" ] && bad "--think off: $(cat "$work/err")"
 expect 2 "$quern" chat "$model" -p x --think maybe;             one_line "maybe" "on, off, low, medium, high"
 expect 2 "$quern" chat "$model" -p x --grammar 'root ::= "a"' --grammar-file "$work/g"; one_line "twice"
 expect 2 "$quern" chat "$model" -p x --chat-template plain --chat-template-file "$work/t.jinja"; one_line "twice"

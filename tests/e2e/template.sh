@@ -36,7 +36,7 @@ fi
 check "$(text "$work/t.jinja" --source | cksum)" "$(cksum <"$work/t.jinja")"
 expect 0 "$quern" template "$work/t.jinja" --info
 for line in 'calls of earlier turns yes, several a turn' 'arguments              object' 'reasoning              reasoning_content' \
-    'thinking can be set    yes' 'tools                  yes'; do
+    'thinking can be set    yes' 'its effort can be set  no' 'tools                  yes'; do
     grep -qF "$line" "$work/out" || { bad "no \"$line\" in:"; cat "$work/out"; }
 done
 

@@ -95,15 +95,15 @@ static void probe_reasoning(qn_chat_template *t)
     t->needs.reasoning = NULL;
 }
 
-/* Whether the prompt with thinking switched on is another than with it off. */
-static bool can_switch_thinking(const qn_chat_template *t)
+/* Whether the prompt with these options is another than with those. */
+static bool differs(const qn_chat_template *t, const qn_chat_options *these, const qn_chat_options *those)
 {
     qn_heap h;
     qn__jinja_heap_init(&h, &(qn_jinja_options){0}, NULL);
     const qn_val list = qn__chat_messages(&h, &t->needs, qn__parse_json(&h, "[" USER "]", strlen("[" USER "]"), true));
-    const qn_val on = qn__chat_run(t, &h, list, qn__none(), &(qn_chat_options){.now = 1, .thinking = 1});
-    const qn_val off = qn__chat_run(t, &h, list, qn__none(), &(qn_chat_options){.now = 1, .thinking = -1});
-    const bool differ = h.status == QN_OK && !qn__val_equal(on, off);
+    const qn_val one = qn__chat_run(t, &h, list, qn__none(), these),
+                 other = qn__chat_run(t, &h, list, qn__none(), those);
+    const bool differ = h.status == QN_OK && !qn__val_equal(one, other);
     qn__jinja_heap_deinit(&h);
     return differ;
 }
@@ -140,5 +140,8 @@ void qn__chat_probe(qn_chat_template *t)
         n->several_calls =
             shows(t, two_calls, two_tools, true, "qn_tool1 qn-value1 qn-result1 qn_tool2 qn-value2 qn-result2", NULL);
     probe_reasoning(t);
-    n->thinking_switch = can_switch_thinking(t);
+    n->thinking_switch =
+        differs(t, &(qn_chat_options){.now = 1, .thinking = 1}, &(qn_chat_options){.now = 1, .thinking = -1});
+    n->effort_switch = differs(t, &(qn_chat_options){.now = 1, .thinking = 1, .reasoning_effort = "low"},
+                               &(qn_chat_options){.now = 1, .thinking = 1, .reasoning_effort = "high"});
 }

@@ -174,11 +174,11 @@ static void reasoning_and_options(void **state)
         "<s>Falselow[1]hi");
     qn_chat_template *t = compiled(vars);
     qn_chat_template_needs(t, &needs);
-    assert_true(needs.thinking_switch);
+    assert_true(needs.thinking_switch && needs.effort_switch);
     qn_chat_template_destroy(t);
     t = compiled(CHATML);
     qn_chat_template_needs(t, &needs);
-    assert_false(needs.thinking_switch || needs.tools || needs.calls || needs.content_parts);
+    assert_false(needs.thinking_switch || needs.effort_switch || needs.tools || needs.calls || needs.content_parts);
     assert_true(needs.system && needs.late_system && needs.developer);
     assert_string_equal(needs.origin, "source");
     assert_string_equal(qn_chat_template_source(t), CHATML);
