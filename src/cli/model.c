@@ -89,6 +89,8 @@ static int parse_limit(const cli_model_options *m, uint64_t *out)
 static int parse_device_memory(const cli_model_options *m, uint64_t *out)
 {
     *out = 0;
+    if (m->device_memory && !m->devices && !m->gpu_layers && !m->backends)
+        return cli_bad_usage("--device-memory needs a device: --device, --gpu-layers or --backends");
     if (!m->device_memory || (cli_parse_size(m->device_memory, out) && *out)) return CLI_OK;
     return cli_bad_usage("--device-memory: \"%.32s\" is no size; sizes are like 800M or 6.5G", m->device_memory);
 }

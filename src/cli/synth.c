@@ -48,6 +48,9 @@ int cli_command_synth(int argc, char **argv)
     int n_args = 0;
     const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &out, &n_args);
     if (status >= 0) return status;
+    if (!o.preset && !o.n_layer && !o.n_embd && !o.n_head)
+        return cli_bad_usage("no shape is given: take one by --preset, or say --layers, --embd, --heads, --ff and "
+                             "--vocab-size");
     for (int i = 0; i < set.n; i++) set_list[i] = set.item[i];
     cli_progress progress;
     qn_error err;

@@ -250,6 +250,15 @@ static qn_status too_large_for(const qn_backend *be, const qn_session_shape *sha
                    qn__str_bytes(have, sizeof(have), be->type->memory(be).left), advice);
 }
 
+/* The option that left so little beside the weights; "": the machine has no more. */
+static const char *limited_by(const qn_engine *e, const qn_session_options *options, uint64_t left)
+{
+    const uint64_t asked = options->memory_limit ? options->memory_limit : e->memory_limit,
+                   weights = e->info.weight_bytes;
+    if (asked && asked != UINT64_MAX && left == (asked > weights ? asked - weights : 0)) return " (memory_limit)";
+    return e->memory && left_of(e) < qn__memory_limit(0) ? " (memory)" : "";
+}
+
 qn_status qn__session_too_large(qn_engine *e, const qn_session_options *options, const qn_session_shape *shape,
                                 const qn_estimate *est, uint64_t left, qn_error *err)
 {
@@ -258,13 +267,16 @@ qn_status qn__session_too_large(qn_engine *e, const qn_session_options *options,
     QN_TRY(qn_engine_fit_ctx(e, options, left, &n, err));
     const int p = too_small(e, est);
     if (p >= 0) return too_large_for(e->backends[p], shape, est->backend_bytes[p], n, err);
+    const char *by = limited_by(e, options, left);
     if (n > 0)
         snprintf(advice, sizeof(advice), "the largest that fits is %d; a smaller KV type or batch makes room for more",
                  n);
     else
-        snprintf(advice, sizeof(advice), "none fits; free memory, or take a smaller model, KV type or batch");
-    return QN_FAIL(err, limit,
-                   "a context of %d tokens needs %s (%s of it KV cache), %s of memory are free beside the weights: %s",
-                   shape->n_ctx, qn__str_bytes(need, sizeof(need), est->total_bytes),
-                   qn__str_bytes(kv, sizeof(kv), est->kv_bytes), qn__str_bytes(have, sizeof(have), left), advice);
+        snprintf(advice, sizeof(advice), "none fits; %s, or take a smaller model, KV type or batch",
+                 *by ? "allow more" : "free memory");
+    return QN_FAIL(
+        err, limit,
+        "a context of %d tokens needs %s (%s of it KV cache), %s of memory are free beside the weights%s: %s",
+        shape->n_ctx, qn__str_bytes(need, sizeof(need), est->total_bytes), qn__str_bytes(kv, sizeof(kv), est->kv_bytes),
+        qn__str_bytes(have, sizeof(have), left), by, advice);
 }

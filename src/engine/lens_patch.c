@@ -95,7 +95,8 @@ static qn_status compute_both(patching *p, const qn_token *other, qn_error *err)
     }
     qn__free(kept);
     if (status != QN_OK || g->words[0] != g->words[1]) return status;
-    return QN_FAIL(err, invalid, "both texts are followed by token %d; say which two words to compare", g->words[0]);
+    return QN_FAIL(err, invalid, "both texts are followed by token %d; say which two words to compare (words)",
+                   g->words[0]);
 }
 
 /* Tokens that see what comes after them depend on all of the text. */

@@ -53,7 +53,8 @@ static qn_status check_text(const qn_session *s, int32_t i, const qn_embedding_t
         return QN_FAIL(err, limit, "text %d has %d tokens; %s was trained for %d", i, text->n_tokens,
                        s->engine->model->arch->name, positions);
     if (s->engine->model->sees_ahead && text->n_tokens > s->shape.n_batch)
-        return QN_FAIL(err, limit, "text %d has %d tokens, which see each other; this session computes %d at once", i,
+        return QN_FAIL(err, limit,
+                       "text %d has %d tokens, which see each other; this session computes %d at once (n_batch)", i,
                        text->n_tokens, s->shape.n_batch);
     if (text->n_tokens > free_cells)
         return QN_FAIL(err, limit, "text %d has %d tokens; %d of the context's %d cells are free", i, text->n_tokens,

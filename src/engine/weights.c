@@ -97,10 +97,12 @@ static qn_status check_memory(const qn_engine *e, const qn_engine_options *optio
                        options->memory ? options->memory : UINT64_MAX, /* QN_MEMORY_AUTO is no less than what is free */
         limit = qn__memory_limit(options->memory_limit), have = limit < most ? limit : most;
     if (need <= have) return QN_OK;
+    const char *by = most < limit ? " (memory)" : options->memory_limit ? " (memory_limit)" : "";
     char needed[32], left[32];
-    return QN_FAIL(err, limit, "loading takes %s of memory, %s are free; %s",
-                   qn__str_bytes(needed, sizeof(needed), need), qn__str_bytes(left, sizeof(left), have),
+    return QN_FAIL(err, limit, "loading takes %s of memory, %s are free%s; %s",
+                   qn__str_bytes(needed, sizeof(needed), need), qn__str_bytes(left, sizeof(left), have), by,
                    copied <= have ? "with the policy lazy the weights are read as they are needed"
+                   : *by          ? "allow more, or take a smaller model"
                                   : "free memory, or take a smaller model");
 }
 

@@ -36,10 +36,13 @@ typedef struct size_row {
         what, offsetof(qn_synth_options, name), offsetof(qn_preset, name), offsetof(qn_hparams, field) \
     }
 static const size_row sizes[] = {
-    SIZE("number of layers", n_layer, n_layer),    SIZE("embedding length", n_embd, n_embd),
-    SIZE("number of heads", n_head, n_head),       SIZE("number of KV heads", n_kv_head, n_kv_head),
-    SIZE("feed-forward length", n_ff, n_ff),       SIZE("context length", n_ctx, n_ctx_train),
-    SIZE("head size", n_embd_head, n_embd_head_k),
+    SIZE("number of layers (n_layer)", n_layer, n_layer),
+    SIZE("embedding length (n_embd)", n_embd, n_embd),
+    SIZE("number of heads (n_head)", n_head, n_head),
+    SIZE("number of KV heads (n_kv_head)", n_kv_head, n_kv_head),
+    SIZE("feed-forward length (n_ff)", n_ff, n_ff),
+    SIZE("context length (n_ctx)", n_ctx, n_ctx_train),
+    SIZE("head size (n_embd_head)", n_embd_head, n_embd_head_k),
 };
 
 static int32_t pick(int32_t asked, int32_t preset) { return asked ? asked : preset; }
@@ -88,7 +91,7 @@ static qn_status resolve_vocab(qn_synth_job *job, const qn_synth_options *o, con
             return QN_FAIL(err, format, "%s: tokenizer.ggml.tokens is missing", o->vocab);
         n_vocab = (int64_t)kv->count;
     }
-    QN_TRY(need("vocabulary", n_vocab, 260, 1 << 24, err));
+    QN_TRY(need("vocabulary (n_vocab)", n_vocab, 260, 1 << 24, err));
     job->hp.n_vocab = (uint32_t)n_vocab;
     return QN_OK;
 }

@@ -13,7 +13,8 @@ done
 expect 0 "$quern" synth "$work/again.gguf" --arch qwen3 --layers 2 --embd 256 --heads 8 --kv-heads 2 --ff 512 --vocab-size 600 --ctx 128 --type Q4_K_M
 cmp -s "$work/again.gguf" "$work/qwen3.gguf" || bad "synth: the same seed gives another file"
 expect 2 "$quern" synth "$work/x.gguf" --preset nonesuch;   one_line "nonesuch" "tinyllama-1.1b"
-expect 1 "$quern" synth "$work/x.gguf" --layers 2;          one_line "embedding length"
+expect 1 "$quern" synth "$work/x.gguf" --layers 2;          one_line "embedding length (n_embd)"
+expect 2 "$quern" synth "$work/x.gguf";                     one_line "--preset" "--layers"
 expect 2 "$quern" synth "$work/x.gguf" --preset qwen3-0.6b --type Q9; one_line "Q9"
 [ -e /dev/full ] && { expect 1 "$quern" synth /dev/full --arch llama --layers 2 --embd 256 --heads 4 --ff 512 --vocab-size 600; one_line "No space left"; }
 [ -e "$work/x.gguf" ] && bad "a failed synth left a file"

@@ -66,7 +66,7 @@ expect 1 "$quern" rerank "$model" a b;                     one_line "no reranker
 expect 1 "$quern" rerank "$work/rerank.gguf" "" b;         one_line "query is empty"
 long=$(printf 'kalo %.0s' $(seq 300))
 expect 1 "$quern" embed "$model" "$long";                  one_line "trained for 64"
-expect 1 "$quern" embed "$work/nomic-bert.gguf" "$long" -b 30; one_line "30 at once"
+expect 1 "$quern" embed "$work/nomic-bert.gguf" "$long" -b 30; one_line "30 at once (n_batch)"
 expect 0 "$quern" embed "$work/nomic-bert.gguf" "$long"
 for command in "run $model x" "chat $model -p x" "eval $model --tokens 1 -o $work/x.npy"; do
     # shellcheck disable=SC2086

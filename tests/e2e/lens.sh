@@ -59,7 +59,7 @@ expect 2 "$quern" lens "$model" x --layers 1-; expect 2 "$quern" lens "$model" x
 expect 2 "$quern" lens "$model" x --position 99; grep -q "tokens 0 to" err || bad "position: $(cat err)"
 expect 2 "$quern" lens "$model" x --words "a,b"; grep -q "patch" err || bad "words alone: $(cat err)"
 expect 2 "$quern" lens "$model" "$prompt" --patch "O"; grep -q "as many" err || bad "lengths: $(cat err)"
-expect 2 "$quern" lens "$model" "$prompt" --patch "$prompt"; grep -q "which two words" err || bad "the same word: $(cat err)"
+expect 2 "$quern" lens "$model" "$prompt" --patch "$prompt"; grep -q "which two words to compare (words)" err || bad "the same word: $(cat err)"
 expect 2 "$quern" lens "$model" "$prompt" --patch "$prompt"  --words " thou"; expect 2 "$quern" lens "$model" "$prompt" --patch "$prompt" --words "Rosencrantz, he"
 grep -q "one token" err || bad "a word of several tokens: $(cat err)"
 expect 2 "$quern" lens "$model" "$prompt" --patch "$theirs" --patch-value fnn_out --words " he, she"; grep -q "close are" err || bad "no such value: $(cat err)"

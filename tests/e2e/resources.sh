@@ -15,10 +15,12 @@ expect 0 "$quern" run "$model" x -n 2 -c "$fits" -b 64 --memory-limit 12M
 expect 1 "$quern" run "$model" x -n 2 -c $((fits + 1)) -b 64 --memory-limit 12M
 expect 0 "$quern" run "$model" x -n 2 -c 30000 --memory-limit none
 expect 1 "$quern" graph "$model" --phase prompt --tokens 100000 --memory-limit 12M; one_line "100000 tokens"
-expect 1 "$quern" eval "$model" --tokens 1,2,3 -o "$work/x.npy" --memory-limit 1M; one_line "3 tokens" "none fits"
+expect 1 "$quern" eval "$model" --tokens 1,2,3 -o "$work/x.npy" --memory-limit 1M; one_line "3 tokens" "(memory_limit): none fits"
+expect 1 "$quern" eval "$model" --tokens 1,2,3 -o "$work/x.npy" --memory 1M; one_line "3 tokens" "(memory): none fits"
 expect 1 "$quern" bench "$model" -p 0 -n 1 -d 90000 -r 1 --memory-limit 12M; one_line "90001 tokens"
 expect 2 "$quern" run "$model" x --memory-limit 12Q; one_line "12Q" "none"
-expect 1 "$quern" run "$model" x --load populate --memory-limit 100K; one_line "loading takes" "lazy"
+expect 2 "$quern" run "$model" x --device-memory 1G; one_line "--device-memory" "--gpu-layers"
+expect 1 "$quern" run "$model" x --load populate --memory-limit 100K; one_line "loading takes" "(memory_limit)" "lazy"
 
 # A context beyond training: one warning, however far it goes; none up to there.
 expect 0 "$quern" run "$model" "ROMEO:" -n 330 --temp 0 --ignore-eos -c 400; one_line "400 tokens of context" "trained for 256"
@@ -86,7 +88,7 @@ for memory in auto 64G 26M; do
     grep -q '"kept_bytes": [1-9]' "$work/stats" || bad "--memory $memory keeps nothing"
 done
 expect 1 "$quern" run "$model" x -n 2 --memory 1; one_line "0 B of memory" "none fits"
-expect 1 "$quern" run "$model" x -n 2 --memory 100K --load populate; one_line "loading takes" "lazy"
+expect 1 "$quern" run "$model" x -n 2 --memory 100K --load populate; one_line "loading takes" "(memory)" "lazy"
 for memory in 0 -1 none 6Q 99999999999999999999 ''; do
     expect 2 "$quern" run "$model" x --memory "$memory"; one_line "--memory" "auto"
 done
