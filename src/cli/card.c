@@ -7,9 +7,8 @@
 /* The name of the file is in another column already. */
 static const char *without_path(const char *text, const char *path)
 {
-    const char *name = strrchr(path, '/');
-    const char *at = name ? strstr(text, name + 1) : NULL;
-    const size_t n = name ? strlen(name + 1) : 0;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *at = strstr(text, name);
+    const size_t n = strlen(name);
     if (!at || strncmp(at + n, ": ", 2) != 0) return text;
     return at + n + 2;
 }

@@ -115,7 +115,9 @@ int cli_command_graph(int argc, char **argv)
     bool text = false, dot = false, svg = false, plan = false, passes = false, names = false;
     const cli_option options[] = {
         {"phase", 0, CLI_STRING, &phase, "PHASE", "many tokens at once or one (default: decode)", 0, 0, NULL},
-        {"tokens", 0, CLI_INT, &n_tokens, "N", "tokens computed at once (default: 512 for prompt)", 1, 1 << 20, NULL},
+        {"tokens", 0, CLI_INT, &n_tokens, "N",
+         "tokens computed at once (default: 1; with --phase prompt 512, or the context where that is shorter)", 1,
+         1 << 20, NULL},
         {"layer", 0, CLI_INT, &w.layer, "N", "only this layer", 0, 4095, NULL},
         {"text", 0, CLI_FLAG, &text, NULL, "one line a node (the default)", 0, 0, NULL},
         {"dot", 0, CLI_FLAG, &dot, NULL, "Graphviz DOT", 0, 0, NULL},

@@ -93,7 +93,7 @@ void cli_print_overview(FILE *out)
 #define CLI_ENVIRONMENT(name, what) fprintf(out, "  %-14s %s\n", #name, what);
 #include "cli/environment.def"
 #undef CLI_ENVIRONMENT
-    fprintf(out, "\n\"quern help COMMAND\" tells a command's options. Example:\n"
+    fprintf(out, "\n\"quern help COMMAND\" tells a command's options, \"quern --version\" the version. Example:\n"
                  "  quern run model.gguf \"Once upon a time\"\n");
 }
 

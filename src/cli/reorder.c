@@ -7,7 +7,6 @@
 #include <quern/trace.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static const cli_usage usage = {
     .command = "reorder",
@@ -131,27 +130,6 @@ static int place_by_trace(const qn_gguf *file, place *places, size_t n, const ch
                  : cli_fail("%s: no step uses a tensor of %s; record a run of this model", path, qn_gguf_path(file));
 }
 
-/* Is `out` the file, or one of its parts? */
-static bool is_part(const qn_gguf *file, const char *out)
-{
-    struct stat to, from;
-    char path[4096];
-    const int n = qn_gguf_n_parts(file);
-    const size_t len = strlen(qn_gguf_path(file));
-    if (stat(out, &to) != 0 || len >= sizeof(path)) return false;
-    for (int i = 0; i < n; i++) {
-        memcpy(path, qn_gguf_path(file), len + 1);
-        char *number = n > 1 ? strstr(path + (len > 20 ? len - 20 : 0), "-00001-of-") : NULL;
-        if (number) { /* the ending "-00001-of-0000N.gguf" */
-            char digits[16];
-            snprintf(digits, sizeof(digits), "-%05d", i + 1);
-            memcpy(number, digits, 6);
-        }
-        if (stat(path, &from) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino) return true;
-    }
-    return false;
-}
-
 enum { PIECE = 8 << 20 };
 
 static int write_tensors(qn_gguf_writer *w, const place *places, size_t n, uint64_t total)
@@ -197,7 +175,7 @@ static int write_file(const qn_gguf *file, const char *out, const place *places,
 static int reorder(const qn_gguf *file, const char *out, const char *trace)
 {
     const size_t n = qn_gguf_n_tensors(file);
-    if (is_part(file, out))
+    if (cli_is_part(file, out))
         return cli_fail("%s is what is read; write to another file, and move it over this one afterwards", out);
     if (qn_gguf_big_endian(file))
         return cli_fail("%s is big-endian: only little-endian files can be reordered", qn_gguf_path(file));

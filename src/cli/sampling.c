@@ -50,6 +50,9 @@ static int parse_order(const cli_sampling *s, char order[QN_SAMPLER_COUNT + 1])
     const bool names = s->samplers && (strchr(text, ';') || qn_sampler_letter(text, strlen(text)));
     int n = 0;
     if (s->samplers && s->letters) return cli_bad_usage("--samplers and --sampling-seq exclude each other");
+    if (s->samplers && !names && text[strspn(text, letters)])
+        return cli_bad_usage(
+            "--samplers: \"%.32s\" is no sampler; \"quern help run\" lists them, with a ';' between two", text);
     for (const char *p = text; *p;) {
         const size_t len = names ? strcspn(p, ";") : 1;
         const char letter = names ? qn_sampler_letter(p, len) : strchr(letters, *p) ? *p : '\0';

@@ -26,7 +26,8 @@ typedef struct cli_tap_options {
     {"control-vector", 0, CLI_STRINGS, &(t).vector, "FILE", \
         "add a control vector's directions to what layers give (may be repeated)", 0, 0, NULL}, \
     {"control-vector-scaled", 0, CLI_STRINGS, &(t).scaled, "FILE[:SCALE]", "the same, SCALE times", 0, 0, NULL}, \
-    {"control-vector-layer-range", 0, CLI_STRING, &(t).range, "LAYERS", "only in these layers, such as 4-9", 0, 0, NULL}
+    {"control-vector-layer-range", 0, CLI_STRING, &(t).range, "FIRST-LAST", "only in these layers, such as 4-9", 0, \
+        0, NULL}
 /* clang-format on */
 
 /* CLI_OK, or the message of what cannot be tapped: CLI_USAGE. */

@@ -16,6 +16,7 @@ for flag in --version -V; do
     expect 0 "$quern" $flag
     grep -Eqx 'quern [0-9]+\.[0-9]+\.[0-9]+' "$work/out" || bad "$flag: $(cat "$work/out")"
 done
+grep -q -- "quern --version" "$work/overview" || bad "help: no --version"
 expect 2 "$quern"; [ -s "$work/out" ] && bad "quern alone writes to standard output"
 for shell in bash zsh fish; do expect 0 "$quern" completion $shell; cp "$work/out" "$work/completion.$shell"; done
 words "$work/completion.bash" >"$work/words.bash"
@@ -161,6 +162,8 @@ try "Q4_K Q4_K_M Q4_K_S" quern synth x.gguf --type Q4_K
 try "tiny tinyllama-1.1b" quern synth --preset tin
 try "starcoder starcoder2" quern synth --arch starc
 try "decode prompt" quern graph model.gguf --phase ""
+try "all auto" quern run model.gguf --gpu-layers a
+try "" quern run model.gguf --control-vector-layer-range a
 try "temperature" quern run --samplers te
 try "top_k;temperature" quern run --samplers "\"top_k;te"
 try "F32,F16" quern bench --kv-type F32,F1

@@ -108,6 +108,8 @@ differs "$(text --temp 3 --top-p 0.6)" --temp 3 --top-p 0.6 --samplers "temperat
 
 # Mistakes.
 expect 2 "$quern" run "$model" x --samplers "top_k;nonesuch";  one_line "--samplers" "nonesuch"
+expect 2 "$quern" run "$model" x --samplers foo;               one_line "--samplers" '"foo"' "';'"
+expect 2 "$quern" run "$model" x --samplers "top_k,top_p";     one_line '"top_k,top_p"' "';'"
 expect 2 "$quern" run "$model" x --samplers "top_k;top_k";     one_line "top_k" "twice"
 expect 2 "$quern" run "$model" x --sampling-seq "kz";          one_line "--sampling-seq" '"z"'
 expect 2 "$quern" run "$model" x --sampling-seq "kk";          one_line "twice"

@@ -240,6 +240,8 @@ done
 expect 0 "$quern" show tiny --json; grep -q '"needs"' "$work/out" || bad "show --json"
 expect 0 "$quern" show tiny --template; grep -q messages "$work/out" || bad "show --template: $(cat "$work/out")"
 expect 1 "$quern" show truncated; one_line "half-downloaded"
+head -c 3000 "$source/models/shakespeare.gguf" >"$work/short.gguf"
+expect 1 sh -c "cd '$work' && '$quern' show short.gguf"; [ "$(grep -o "short.gguf" "$work/err" | wc -l)" -eq 1 ] || bad "show: $(cat "$work/err")"
 
 # ---- places by the environment ----
 expect 0 env HOME=/nonexistent OLLAMA_MODELS="$ollama" "$quern" show tiny
