@@ -186,8 +186,16 @@ bool exchange_count(exchange *x, uint64_t bytes, problem *p)
 {
     enum { SUM_OF_BODIES = 8 }; /* times the largest one */
     server *s = x->server;
-    x->counted += bytes;
-    if (atomic_fetch_add(&s->body_bytes, bytes) + bytes <= large_body(s) * SUM_OF_BODIES) return true;
+    const uint64_t most = large_body(s) * SUM_OF_BODIES, own = x->counted + bytes;
+    if (!bytes) return true; /* whatever others ask for at this moment */
+    if (atomic_fetch_add(&s->body_bytes, bytes) + bytes <= most) {
+        x->counted = own;
+        return true;
+    }
+    atomic_fetch_sub(&s->body_bytes, bytes);
+    if (own > most) /* it would be refused again */
+        return problem_set(p, 413, "", "the request, and what is made of it, take more than %llu bytes (--max-body)",
+                           (unsigned long long)most);
     return problem_set(p, 503, "", "too many large requests at once");
 }
 

@@ -135,28 +135,45 @@ const dialect native_dialect = {
 
 /* ---- text and tokens ---- */
 
-static json_t *pieces_json(const model *m, const qn_token *ids, size_t n)
+static void put_piece_of(text *t, const model *m, qn_token id)
 {
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++) {
-        char *data = NULL;
-        size_t len = 0;
-        const qn_detokenize_options o = {.show_special = true, .keep_prefix = true};
-        if (qn_detokenize(m->tok, &ids[i], 1, &o, &data, &len, NULL) != QN_OK) text_lost();
-        json_t *value = json_stringn(data ? data : "", len);
-        if (!value) { /* part of a character: its bytes */
-            value = json_array();
-            for (size_t k = 0; k < len; k++) json_array_append_new(value, json_integer((unsigned char)data[k]));
-        }
-        json_array_append_new(list, json_pack("{s:i, s:o}", "id", ids[i], "piece", value));
-        qn_free(data);
+    char *data = NULL;
+    size_t len = 0;
+    const qn_detokenize_options o = {.show_special = true, .keep_prefix = true};
+    if (qn_detokenize(m->tok, &id, 1, &o, &data, &len, NULL) != QN_OK) text_lost();
+    json_t *value = json_stringn(data ? data : "", len);
+    if (!value) { /* part of a character: its bytes */
+        value = json_array();
+        for (size_t k = 0; k < len; k++) json_array_append_new(value, json_integer((unsigned char)data[k]));
     }
-    return list;
+    text_printf(t, "{\"id\":%d,\"piece\":", id);
+    text_json(t, value);
+    text_puts(t, "}");
+    qn_free(data);
 }
 
-static json_t *tokenized(const exchange *x, const fields *f)
+/* As text at once: values of JSON would take 600 bytes for a byte that was given. What grows is counted. */
+static bool put_tokens(text *t, exchange *x, const qn_token *ids, size_t n, bool pieces, problem *p)
 {
-    const model *m = x->model;
+    enum { STEP = 1 << 20 };
+    size_t counted = 0;
+    text_puts(t, "{\"tokens\":[");
+    for (size_t i = 0; i < n && !t->failed; i++) {
+        if (i) text_puts(t, ",");
+        if (pieces)
+            put_piece_of(t, x->model, ids[i]);
+        else
+            text_printf(t, "%d", ids[i]);
+        if (t->n <= counted) continue;
+        if (!exchange_count(x, STEP, p)) return false;
+        counted += STEP;
+    }
+    text_puts(t, "]}");
+    return true;
+}
+
+static void tokenize(exchange *x, const fields *f, text *out)
+{
     bool special = false, parse = true, pieces = false;
     qn_token *ids = NULL;
     size_t n = 0;
@@ -165,20 +182,31 @@ static json_t *tokenized(const exchange *x, const fields *f)
     (void)field_bool(f, "add_special", &special);
     (void)field_bool(f, "parse_special", &parse);
     (void)field_bool(f, "with_pieces", &pieces);
-    if (f->p->status) return NULL;
-    if (!json_is_string(content)) {
-        field_wrong(f, "content", "text");
-        return NULL;
-    }
+    if (!f->p->status && !json_is_string(content)) field_wrong(f, "content", "text");
+    if (f->p->status) return;
     const qn_tokenize_options o = {.no_bos = !special, .no_special = !parse};
-    if (qn_tokenize(m->tok, json_string_value(content), json_string_length(content), &o, &ids, &n, &err) != QN_OK) {
+    const qn_status status =
+        qn_tokenize(x->model->tok, json_string_value(content), json_string_length(content), &o, &ids, &n, &err);
+    if (status != QN_OK)
         problem_error(f->p, "content", &err);
-        return NULL;
-    }
-    json_t *list = pieces ? pieces_json(m, ids, n) : json_array();
-    for (size_t i = 0; i < n && !pieces; i++) json_array_append_new(list, json_integer(ids[i]));
+    else
+        (void)put_tokens(out, x, ids, n, pieces, f->p);
     qn_free(ids);
-    return json_pack("{s:o}", "tokens", list);
+}
+
+void serve_tokenize(exchange *x)
+{
+    problem p = {0};
+    text out = {0};
+    json_t *body = exchange_parse(x, &p);
+    if (body) tokenize(x, &(fields){body, "", &p}, &out);
+    json_decref(body);
+    if (!p.status) {
+        exchange_reply(x, 200, &out);
+        return;
+    }
+    text_deinit(&out);
+    exchange_refuse(x, &p);
 }
 
 static json_t *detokenized(const exchange *x, const fields *f)
@@ -229,6 +257,5 @@ static void reply_with(exchange *x, json_t *(*make)(const exchange *x, const fie
     json_decref(body);
 }
 
-void serve_tokenize(exchange *x) { reply_with(x, tokenized); }
 void serve_detokenize(exchange *x) { reply_with(x, detokenized); }
 void serve_apply_template(exchange *x) { reply_with(x, templated); }

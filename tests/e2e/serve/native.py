@@ -58,6 +58,16 @@ def test_tokens():
     assert server.good("/tokenize", {"content": ""})["tokens"] == [] and server.good("/detokenize", {"tokens": []})["content"] == ""
 
 
+def test_tokens_of_much():
+    """What a list of tokens takes is bounded, and counted."""
+    with Server(quern, MODEL, "--max-body", "8M") as s:
+        ids = s.good("/tokenize", {"content": "~" * 40000})["tokens"]
+        assert len(ids) >= 40000 and [p["id"] for p in s.good("/tokenize", {"content": "~" * 40000, "with_pieces": True})["tokens"]] == ids
+        status, reply = s.post("/tokenize", {"content": "~" * 3300000, "with_pieces": True})
+        assert status == 413 and "--max-body" in reply["error"]["message"], (status, reply)
+        assert until(lambda: s.metrics()["quern_http_body_bytes"] == 0)
+
+
 def test_completion():
     whole = server.good("/completion", {"prompt": "ROMEO:\n", "seed": 5, "n_predict": 12, "n_probs": 2, "return_tokens": True})
     assert whole["content"] == server.good("/v1/completions", BODY)["choices"][0]["text"]
