@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,12 +22,14 @@ static bool is_file_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-/* Letters as they are, the rest as %XX: no name leads out of the folder. */
+/* Letters as they are, the rest as %XX: no name leads out of the folder. False where no file can be called so. */
 static bool path_of(const server *s, const char *name, const char *ending, char *out, size_t size)
 {
     int n = snprintf(out, size, "%s/", s->o.models_store);
+    const int begin = n;
     for (; *name && n > 0 && (size_t)n + 4 < size; name++)
         n += snprintf(out + n, size - (size_t)n, is_file_char(*name) ? "%c" : "%%%02X", (unsigned char)*name);
+    if ((size_t)(n - begin) + strlen(ending) > NAME_MAX) return false;
     return n > 0 && (size_t)n + strlen(ending) < size && snprintf(out + n, size - (size_t)n, "%s", ending) > 0;
 }
 
@@ -40,21 +43,87 @@ static bool make_folder(const char *path)
     return mkdir(path, 0777) == 0 || errno == EEXIST;
 }
 
+/* Of the process: who counts the files and adds one. */
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_description(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 5 && strcmp(name + n - 5, ".json") == 0;
+}
+
+/* One more could not be read. */
+static bool is_full(const server *s)
+{
+    int n = 0;
+    const struct dirent *e;
+    DIR *folder = opendir(s->o.models_store);
+    while (folder && (e = readdir(folder))) n += is_description(e->d_name);
+    if (folder) closedir(folder);
+    return n >= MOST;
+}
+
+/* A name that no other program has, which may share the folder. */
+static int open_part(const server *s, char *path, size_t size)
+{
+    int fd = -1;
+    errno = EEXIST;
+    for (int i = 0; i < 1000 && fd < 0 && errno == EEXIST; i++) {
+        snprintf(path, size, "%s/%ld-%d.part", s->o.models_store, (long)getpid(), i);
+        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    }
+    return fd;
+}
+
 /* By way of another file, so that nobody sees half of it. */
+static bool replace_file(const server *s, const char *path, const char *words, size_t n)
+{
+    char part[4096];
+    const int fd = open_part(s, part, sizeof(part));
+    if (fd < 0) return false;
+    errno = ENOSPC; /* where it is written in part */
+    bool good = write(fd, words, n) == (ssize_t)n && fsync(fd) == 0;
+    good = close(fd) == 0 && good && rename(part, path) == 0;
+    const int why = errno;
+    if (!good) unlink(part);
+    errno = why;
+    return good;
+}
+
+/* Where one is replaced, there are no more than before. */
+static bool keep_file(const server *s, const char *path, const char *words, size_t n, problem *p)
+{
+    const bool folder = make_folder(s->o.models_store);
+    if (folder && access(path, F_OK) != 0 && is_full(s))
+        return problem_set(p, 400, "", "there are %d models that were made here, which is the most (/api/delete)",
+                           MOST);
+    if (folder && replace_file(s, path, words, n)) return true;
+    return problem_set(p, 500, "", "the model cannot be kept in %.200s: %s", s->o.models_store, strerror(errno));
+}
+
+/* What could not be read again is refused. */
 static bool write_file(const server *s, const char *name, const json_t *value, problem *p)
 {
-    char path[4096], part[4096];
+    char path[4096];
     char *words = json_dumps(value, JSON_INDENT(1));
     const size_t n = words ? strlen(words) : 0;
-    bool good = words && make_folder(s->o.models_store) && path_of(s, name, ".json", path, sizeof(path)) &&
-                path_of(s, name, ".part", part, sizeof(part));
-    const int fd = good ? open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
-    good = fd >= 0 && write(fd, words, n) == (ssize_t)n && fsync(fd) == 0;
-    if (fd >= 0) good = close(fd) == 0 && good;
-    good = good && rename(part, path) == 0;
-    const int why = errno;
+    json_t *again = words && n <= MOST_BYTES ? json_loadb(words, n, 0, NULL) : NULL;
+    json_decref(again);
+    if (!words || text_is_short())
+        problem_set(p, 503, "", "out of memory");
+    else if (n > MOST_BYTES)
+        problem_set(p, 413, "", "the model's description has %zu bytes; %d are kept", n, MOST_BYTES);
+    else if (!again)
+        problem_set(p, 400, "parameters", "a NUL character");
+    else if (!path_of(s, name, ".json", path, sizeof(path)))
+        problem_set(p, 400, "model", "the name is too long: what is no letter, digit, _ or - counts three times");
+    else {
+        pthread_mutex_lock(&writing);
+        (void)keep_file(s, path, words, n, p);
+        pthread_mutex_unlock(&writing);
+    }
     free(words);
-    return good || problem_set(p, 500, "", "the model cannot be kept in %.200s: %s", s->o.models_store, strerror(why));
+    return p->status == 0;
 }
 
 /* Where memory is short, text_was_short tells. */
@@ -122,8 +191,7 @@ bool derived_add(server *s, model **list)
     char path[4096];
     if (!folder) return !s->o.models_store || !passes(errno);
     for (int n = 0; good && n < MOST && (e = readdir(folder));) {
-        const size_t len = strlen(e->d_name);
-        if (len < 6 || strcmp(e->d_name + len - 5, ".json") != 0) continue;
+        if (!is_description(e->d_name)) continue;
         n++;
         snprintf(path, sizeof(path), "%s/%s", s->o.models_store, e->d_name);
         errno = 0;
@@ -146,19 +214,24 @@ bool derived_add(server *s, model **list)
 
 static const char *const known[] = {"model", "name", "from", "parameters", "system", "template", "stream", "license"};
 
-/* A name as Ollama's are, without ":latest", that no other program's model has. Under models_lock. */
-static bool check_name(server *s, const char *name, const char *field, char *out, problem *p)
+/* What is made of what: read before any lock is taken, since a body and a template take their time. */
+typedef struct making {
+    const char *from, *field; /* field: of the name */
+    char name[NAME_BYTES];
+} making;
+
+/* A name as Ollama's are, without ":latest". */
+static bool check_name(const char *name, making *to, problem *p)
 {
     const size_t n = strlen(name);
     const bool latest = n > 7 && strcmp(name + n - 7, ":latest") == 0;
     const size_t len = latest ? n - 7 : n;
     if (!len || len >= NAME_BYTES || name[0] == '.' || name[0] == '/' || strstr(name, "..") ||
         strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/-") != n)
-        return problem_set(p, 400, field, "\"%.64s\" is no name for a model: letters, digits and ._:/- are", name);
-    memcpy(out, name, len);
-    out[len] = '\0';
-    const model *m = find(s->models, out);
-    return !m || m->derived || m->gone || problem_set(p, 400, field, "%s is there, and was not made here", out);
+        return problem_set(p, 400, to->field, "\"%.64s\" is no name for a model: letters, digits and ._:/- are", name);
+    memcpy(to->name, name, len);
+    to->name[len] = '\0';
+    return true;
 }
 
 /* Where another one begins: its base, so that chains don't grow, and what it adds. Under models_lock. */
@@ -173,22 +246,29 @@ static json_t *description(const server *s, const char *name, const model *from)
     return o;
 }
 
-static bool add_own(json_t *o, const fields *f, problem *p)
+/* What is the new one's own, checked. */
+static bool check_own(const fields *f, problem *p)
 {
-    const char *system = NULL, *source = NULL;
-    const json_t *params = field_object(f, "parameters");
+    const char *source = NULL, *system = NULL;
     qn_chat_template *t = NULL;
     qn_error err;
-    if (params) json_object_update(json_object_get(o, "parameters"), (json_t *)params);
-    if (field_string(f, "system", &system) && !p->status)
-        json_object_set(o, "system", json_object_get(f->object, "system"));
+    (void)field_object(f, "parameters");
+    (void)field_string(f, "system", &system);
     if (field_string(f, "template", &source) && !p->status && *source) {
         if (qn_chat_template_create(source, strlen(source), &t, &err) != QN_OK)
             return problem_set(p, 400, "template", "%s", err.text);
         qn_chat_template_destroy(t);
-        json_object_set(o, "template", json_object_get(f->object, "template"));
     }
     return p->status == 0;
+}
+
+static void add_own(json_t *o, const json_t *body)
+{
+    json_t *params = json_object_get(body, "parameters"), *system = json_object_get(body, "system"),
+           *source = json_object_get(body, "template");
+    if (json_is_object(params)) json_object_update(json_object_get(o, "parameters"), params);
+    if (json_is_string(system)) json_object_set(o, "system", system);
+    if (json_string_length(source)) json_object_set(o, "template", source);
 }
 
 static bool check_params(const json_t *params, problem *p)
@@ -207,43 +287,43 @@ static bool check_params(const json_t *params, problem *p)
     return ask_sampling(&q, &f) && ask_stops(&q, &f, "stop");
 }
 
-/* Under models_lock. */
-static json_t *make(exchange *x, const fields *f, problem *p)
+static bool read_create(const fields *f, making *to, problem *p)
 {
-    const char *name = NULL, *from = NULL, *key;
-    char clean[NAME_BYTES];
+    const char *name = NULL, *key;
     const json_t *value;
     json_object_foreach((json_t *)f->object, key, value)
     {
         size_t i = 0;
         while (i < sizeof(known) / sizeof(known[0]) && strcmp(known[i], key) != 0) i++;
-        if (i == sizeof(known) / sizeof(known[0]) && !json_is_null(value)) {
-            problem_set(p, 400, key, "models are made here of \"from\", parameters, system and template alone");
-            return NULL;
-        }
+        if (i == sizeof(known) / sizeof(known[0]) && !json_is_null(value))
+            return problem_set(p, 400, key, "models are made here of \"from\", parameters, system and template alone");
     }
+    *to = (making){.field = "model"};
     if (!field_string(f, "model", &name) && !p->status) (void)field_string(f, "name", &name);
     if (!p->status && !name) field_wrong(f, "model", "the name of the new model");
-    if (!p->status && !field_string(f, "from", &from) && !p->status) field_wrong(f, "from", "the name of a model");
-    if (p->status || !check_name(x->server, name, "model", clean, p)) return NULL;
-    const model *base = catalog_find(x->server, from, NULL, p);
-    if (!base) return NULL;
-    json_t *o = description(x->server, clean, base);
-    if (add_own(o, f, p) && check_params(json_object_get(o, "parameters"), p)) return o;
-    json_decref(o);
-    return NULL;
+    if (!p->status && !field_string(f, "from", &to->from) && !p->status) field_wrong(f, "from", "the name of a model");
+    return !p->status && check_name(name, to, p) && check_own(f, p);
 }
 
-static json_t *make_copy(exchange *x, const fields *f, problem *p)
+static bool read_copy(const fields *f, making *to, problem *p)
 {
-    const char *source = NULL, *destination = NULL;
-    char clean[NAME_BYTES];
-    if (!field_string(f, "source", &source) && !p->status) field_wrong(f, "source", "the name of a model");
-    if (!p->status && !field_string(f, "destination", &destination) && !p->status)
+    const char *name = NULL;
+    *to = (making){.field = "destination"};
+    if (!field_string(f, "source", &to->from) && !p->status) field_wrong(f, "source", "the name of a model");
+    if (!p->status && !field_string(f, "destination", &name) && !p->status)
         field_wrong(f, "destination", "the name of the copy");
-    const model *from = p->status ? NULL : catalog_find(x->server, source, NULL, p);
-    return from && check_name(x->server, destination, "destination", clean, p) ? description(x->server, clean, from)
-                                                                               : NULL;
+    return !p->status && check_name(name, to, p);
+}
+
+/* Under models_lock. No other program's model has that name. */
+static json_t *describe(server *s, const making *to, problem *p)
+{
+    const model *before = find(s->models, to->name), *from = NULL;
+    if (before && !before->derived && !before->gone)
+        problem_set(p, 400, to->field, "%s is there, and was not made here", to->name);
+    else
+        from = catalog_find(s, to->from, NULL, p);
+    return from ? description(s, to->name, from) : NULL;
 }
 
 static void done(exchange *x, const problem *p)
@@ -254,17 +334,22 @@ static void done(exchange *x, const problem *p)
         exchange_reply_json(x, 200, json_pack("{s:s}", "status", "success"));
 }
 
-static void keep(exchange *x, json_t *(*describe)(exchange *x, const fields *f, problem *p))
+static void keep(exchange *x, bool (*reads)(const fields *f, making *to, problem *p))
 {
     server *s = x->server;
     problem p = {0};
+    making to;
     json_t *body = exchange_parse(x, &p), *o = NULL;
     const fields f = {body, "", &p};
     if (body && !s->o.models_store) problem_set(&p, 501, "", "this server has no folder to keep models in");
-    if (!p.status) {
+    if (!p.status && reads(&f, &to, &p)) {
         pthread_mutex_lock(&s->models_lock);
-        o = describe(x, &f, &p);
+        o = describe(s, &to, &p);
         pthread_mutex_unlock(&s->models_lock);
+    }
+    if (o && reads == read_create) {
+        add_own(o, body);
+        (void)check_params(json_object_get(o, "parameters"), &p);
     }
     if (text_was_short()) problem_set(&p, 503, "", "out of memory"); /* it may lack a member */
     if (o && !p.status && write_file(s, word(o, "name"), o, &p)) (void)catalog_refresh(s, &p);
@@ -273,16 +358,17 @@ static void keep(exchange *x, json_t *(*describe)(exchange *x, const fields *f, 
     done(x, &p);
 }
 
-void serve_ollama_create(exchange *x) { keep(x, make); }
-void serve_ollama_copy(exchange *x) { keep(x, make_copy); }
+void serve_ollama_create(exchange *x) { keep(x, read_create); }
+void serve_ollama_copy(exchange *x) { keep(x, read_copy); }
 
 void serve_ollama_delete(exchange *x)
 {
     server *s = x->server;
     problem p = {0};
     char path[4096] = "";
+    const char *name = ollama_name(x, &p);
     pthread_mutex_lock(&s->models_lock);
-    const model *m = ollama_named(x, NULL, &p);
+    const model *m = name ? catalog_find(s, name, NULL, &p) : NULL;
     if (m && !m->derived)
         problem_set(&p, 400, "model", "%s was not made here; what /api/create and /api/copy made can be deleted",
                     m->name);

@@ -5,9 +5,10 @@
 
 #include "serve/answers.h"
 
+/* The model that a body names, as "model" or "name"; NULL after a problem. A body takes its time to be read: not under
+ * a lock. */
+const char *ollama_name(exchange *x, problem *p);
 /* "keep_alive": seconds or "5m"; negative for ever, 0 not at all. Of the exchange's model; false after a problem. */
-/* The model that a body names, as "model" or "name", under models_lock; NULL after a problem. */
-model *ollama_named(exchange *x, int *adapter, problem *p);
 bool ollama_keep_alive(exchange *x, const fields *f);
 
 json_t *ollama_time(int64_t seconds);

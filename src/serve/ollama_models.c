@@ -84,14 +84,14 @@ void serve_ollama_version(exchange *x) { exchange_reply_json(x, 200, json_pack("
 
 /* ---- one of them ---- */
 
-model *ollama_named(exchange *x, int *adapter, problem *p)
+const char *ollama_name(exchange *x, problem *p)
 {
     const char *name = NULL;
     if (!x->json && !(x->json = exchange_parse(x, p))) return NULL;
     const fields f = {x->json, "", p};
     if (!field_string(&f, "model", &name) && !p->status) (void)field_string(&f, "name", &name);
     if (!p->status && (!name || !*name)) field_wrong(&f, "model", "the name of a model");
-    return p->status ? NULL : catalog_find(x->server, name, adapter, p);
+    return p->status ? NULL : name;
 }
 
 /* As a Modelfile has them: "temperature 0.6", a line each. */
@@ -148,16 +148,19 @@ void serve_ollama_show(exchange *x)
     qn_chat_template *t = NULL;
     qn_chat_needs needs = {0};
     json_t *reply = NULL;
-    pthread_mutex_lock(&s->models_lock);
     int adapter; /* what it is called with one is told of the model */
-    const model *m = ollama_named(x, &adapter, &p);
-    char *path = m ? strdup(m->path) : NULL, *source = m && m->tmpl_source ? strdup(m->tmpl_source) : NULL;
+    const char *name = ollama_name(x, &p);
+    pthread_mutex_lock(&s->models_lock);
+    const model *m = name ? catalog_find(s, name, &adapter, &p) : NULL;
+    const bool own = m && m->tmpl_source;
+    char *path = m ? strdup(m->path) : NULL, *source = own ? strdup(m->tmpl_source) : NULL;
     if (m)
         reply = json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:s}", "modelfile", "", "parameters", params_text(m),
                           "license", m->facts.license, "details", details(m), "model_info", info(m), "modified_at",
                           ollama_time((int64_t)m->st.st_mtim.tv_sec), "system", m->system ? m->system : "");
-    pthread_mutex_unlock(&s->models_lock);
-    if (m && (!path || (m->tmpl_source && !source))) problem_set(&p, 503, "", "out of memory");
+    const bool here = m != NULL;
+    pthread_mutex_unlock(&s->models_lock); /* it may be another list from here on */
+    if (here && (!path || (own && !source))) problem_set(&p, 503, "", "out of memory");
     if (!p.status && path &&
         (source ? qn_chat_template_create(source, strlen(source), &t, &err) : qn_gguf_open(path, NULL, &file, &err)) !=
             QN_OK)
@@ -186,8 +189,9 @@ void serve_ollama_pull(exchange *x)
 {
     problem p = {0};
     int adapter;
+    const char *name = ollama_name(x, &p);
     pthread_mutex_lock(&x->server->models_lock);
-    (void)ollama_named(x, &adapter, &p);
+    if (name) (void)catalog_find(x->server, name, &adapter, &p);
     pthread_mutex_unlock(&x->server->models_lock);
     if (p.status)
         exchange_refuse(x, &p);

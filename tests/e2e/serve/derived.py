@@ -125,6 +125,39 @@ def test_create_refusals():
     assert names() == ["chat:latest"]
 
 
+def test_create_limits():
+    """What would not be read again, or would push out another one, is refused; two who write one name do not meet."""
+    for name, body, status, word in (("x", {"system": "s" * 5000000}, 413, "bytes"), ("a." * 63 + "b", {}, 400, "too long"),
+                                     ("x", {"parameters": {"seed": 1, "mine": "a\0b"}}, 400, "NUL")):
+        got, reply = server.post("/api/create", {"model": name, "from": "chat", **body})
+        assert got == status and word in reply["error"], (name, got, reply)
+    server.good("/api/create", {"model": "x", "from": "chat", "system": "s" * 4000000})
+    assert names() == ["chat:latest", "x:latest"]
+    systems, got = [c * 300000 for c in "abcdefgh"], []
+    threads = [threading.Thread(target=lambda s=s: got.append(server.post("/api/create", {"model": "x", "from": "chat", "system": s})[0])) for s in systems]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert got == [200] * len(systems) and server.good("/api/show", {"model": "x"})["system"] in systems, got
+    assert server.request("DELETE", "/api/delete", {"model": "x"})[0] == 200 and os.listdir("data/quern/models") == []
+    folder = os.path.abspath("full/quern/models")
+    os.makedirs(folder, exist_ok=True)
+    for i in range(1023):
+        with open(f"{folder}/{i}.json", "w") as f:
+            f.write("{}")
+    with Server(quern, CHAT, env={**HOME, "XDG_DATA_HOME": os.path.abspath("full")}) as s:
+        got = []
+        threads = [threading.Thread(target=lambda i=i: got.append((i, *s.post("/api/create", {"model": f"m{i}", "from": "chat"})))) for i in range(4)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        made = [i for i, status, _ in got if status == 200]
+        assert len(made) == 1 and all(status == 200 or (status == 400 and "1024" in reply["error"]) for _, status, reply in got), got
+        s.good("/api/create", {"model": f"m{made[0]}", "from": "chat", "system": "another"})
+        assert [m["name"] for m in s.get("/api/tags")[1]["models"]] == ["chat:latest", f"m{made[0]}:latest"]
+        os.remove(folder + "/7.json")
+        s.good("/api/copy", {"source": "chat", "destination": "more"})
+        assert len(s.get("/api/tags")[1]["models"]) == 3 and len(os.listdir(folder)) == 1024
+
+
 def test_infill():
     status, reply = server.post("/infill", {"input_prefix": "a", "input_suffix": "b"})
     assert status == 501 and "suffix" in reply["error"]["message"], reply

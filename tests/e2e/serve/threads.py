@@ -2,7 +2,7 @@
 """threads.py QUERN SOURCE MODEL: everything that threads of the server do beside each other, with a model of next to
 nothing: a crowd in every dialect, streams, grammars, whole prompts read anew, clients that leave, pages of numbers. For
 the thread sanitizer; answers are those that each request gets alone."""
-import sys, threading
+import os, sys, threading
 from lib import *
 
 quern, source, model = sys.argv[1:4]
@@ -65,6 +65,31 @@ def test_crowd():
     assert not wrong, wrong
     for r in range(rounds):
         assert got[r] == alone, [i for i in range(n) if got[r][i] != alone[i]]
+
+
+def test_models():
+    """Models are shown while they are made anew."""
+    wrong = []
+    with Server(quern, model, env={**os.environ, "XDG_DATA_HOME": os.path.abspath("data")}) as s:
+        base = s.get("/v1/models")[1]["data"][0]["id"]
+
+        def attempt(fn):
+            try:
+                for k in range(8):
+                    fn(k)
+            except BaseException as e:
+                wrong.append(e)
+
+        def make(k):
+            s.good("/api/create", {"model": "made", "from": base, "template": f"{k}" * 1000})
+
+        def show(k):
+            assert s.post("/api/show", {"model": "made"})[0] in (200, 404)
+        threads = [threading.Thread(target=attempt, args=(fn,)) for fn in (make, show, make, show)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        assert not wrong, wrong
+        assert s.request("DELETE", "/api/delete", {"model": "made"})[0] == 200
 
 
 if __name__ == "__main__":
