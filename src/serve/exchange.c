@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/serve/exchange.c -- exchanges: held and let go, replied to, their bodies parsed. */
 #include "serve/exchange.h"
+#include "serve/anthropic.h"
 #include "serve/answers.h"
 #include <stdarg.h>
 #include <stdlib.h>
@@ -110,10 +111,16 @@ void exchange_reply_json(exchange *x, int status, json_t *body)
     exchange_reply(x, status, &t);
 }
 
+/* The list of models is of two dialects: clients of Anthropic's say so. */
+static const dialect *dialect_of(const exchange *x)
+{
+    return x->anthropic && strncmp(x->route->path, "/v1/models", 10) == 0 ? &anthropic_dialect : x->route->dialect;
+}
+
 void exchange_refuse(exchange *x, const problem *p)
 {
     text t = {0};
-    x->route->dialect->problem(&t, p);
+    dialect_of(x)->problem(&t, p);
     if (problem_passes(p)) x->retry_after = 1;
     exchange_reply(x, p->status, &t);
 }

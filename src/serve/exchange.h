@@ -40,6 +40,7 @@ typedef struct route {
     } needs; /* the handler finds exchange.model; model: and exchange.json */
 } route;
 const route *route_find(const char *method, const char *path, const char **rest, bool *other_method);
+void route_methods(const char *path, char *out, size_t size); /* "GET, HEAD", for Allow */
 
 /* How a dialect writes. A stream's functions put text into the reply; the whole reply is made of the same answers. */
 typedef struct piece piece;
@@ -81,7 +82,8 @@ struct exchange {
     _Atomic bool whole;     /* the request is all there: its reply is waited for when the server stops */
     int64_t throw_until_ns; /* the latest time for that */
     uint64_t length;        /* of the body, where that was said */
-    bool too_large;
+    uint64_t thrown;        /* of it, bytes thrown away */
+    bool has_body;
     uint64_t counted; /* bytes of its body in server.body_bytes */
     int64_t began_ns;
     peer *peer;
@@ -97,6 +99,7 @@ struct exchange {
     int status, retry_after;
     const char *content_type;
     char allow[64], cors[256];
+    char headers[512];    /* that a page may send */
     char response_id[48]; /* of the answers, where others may name them; "": none */
     char warning[256];    /* a header of what was left out */
     text out;

@@ -22,6 +22,7 @@ enum {
     CONNECTIONS = 4096,
     BODY_PACE = 64 << 10, /* bytes a second that a body comes at, at least */
     QUIET_S = 2,          /* without a byte of a body that is thrown away: its sender waits for the answer */
+    THROW_TIMES = 8,      /* so many times the largest body is thrown away at most */
 };
 
 /* ---- replies ---- */
@@ -68,8 +69,10 @@ static void add_headers(const exchange *x, struct MHD_Response *r)
     if (x->streams) MHD_add_response_header(r, "X-Accel-Buffering", "no"); /* nginx passes on what comes */
     if (x->cors[0]) {
         MHD_add_response_header(r, "Access-Control-Allow-Origin", x->cors);
+        MHD_add_response_header(r, "Access-Control-Expose-Headers", "X-Quern-Ignored, Retry-After");
         MHD_add_response_header(r, "Vary", "Origin");
     }
+    if (x->headers[0]) MHD_add_response_header(r, "Access-Control-Allow-Headers", x->headers);
     if (x->allow[0]) MHD_add_response_header(r, x->route ? "Allow" : "Access-Control-Allow-Methods", x->allow);
     if (x->warning[0]) MHD_add_response_header(r, "X-Quern-Ignored", x->warning);
     if (x->status == 401) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
@@ -80,12 +83,13 @@ static void add_headers(const exchange *x, struct MHD_Response *r)
     if (x->status == 400 || x->status == 408 || x->status == 413) MHD_add_response_header(r, "Connection", "close");
 }
 
-/* A path that leads nowhere is refused in OpenAI's form. */
+/* A path that leads nowhere is refused in OpenAI's form, or in Anthropic's. */
 static const route *route_or_any(const exchange *x)
 {
     const char *rest;
     bool other;
-    return x->route ? x->route : route_find("POST", "/v1/chat/completions", &rest, &other);
+    if (x->route) return x->route;
+    return route_find("POST", x->anthropic ? "/v1/messages" : "/v1/chat/completions", &rest, &other);
 }
 
 static enum MHD_Result send_reply(exchange *x, struct MHD_Connection *connection)
@@ -143,18 +147,24 @@ static enum MHD_Result count_header(void *ctx, enum MHD_ValueKind kind, const ch
     return MHD_YES;
 }
 
+/* Where the request ends is known behind this. */
 static bool check_framing(exchange *x, const framing *f, problem *p)
 {
-    const uint64_t most = x->server->o.max_body;
     if (f->bad || f->n_lengths > 1 || f->n_encodings > 1 || (f->n_lengths && f->n_encodings))
         return problem_set(p, 400, "",
                            "it is not clear where the request ends: %d Content-Length, %d Transfer-Encoding",
                            f->n_lengths, f->n_encodings);
     if (f->n_hosts > 1) return problem_set(p, 400, "", "a request with %d Hosts", f->n_hosts);
-    if (f->length > most)
-        return problem_set(p, 413, "", "the body has %llu bytes; %llu are taken (--max-body)",
-                           (unsigned long long)f->length, (unsigned long long)most);
+    x->length = f->length;
+    x->has_body = f->length || f->n_encodings;
     return true;
+}
+
+static bool check_length(const exchange *x, problem *p)
+{
+    const uint64_t most = x->server->o.max_body;
+    return x->length <= most || problem_set(p, 413, "", "the body has %llu bytes; %llu are taken (--max-body)",
+                                            (unsigned long long)x->length, (unsigned long long)most);
 }
 
 /* Who makes the reply, for when the client leaves; false where it has left already. */
@@ -176,11 +186,52 @@ static void set_deadline(exchange *x, uint64_t bytes)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Headers of our clients' requests; an ending * takes any rest. */
+static bool is_known_header(const char *name, size_t n)
+{
+    static const char *const known[] = {
+        "accept",
+        "anthropic-beta",
+        "anthropic-dangerous-direct-browser-access",
+        "anthropic-version",
+        "authorization",
+        "cache-control",
+        "content-type",
+        "idempotency-key",
+        "openai-*",
+        "user-agent",
+        "x-api-key",
+        "x-conversation",
+        "x-stainless-*",
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        const size_t len = strlen(known[i]);
+        const bool any = known[i][len - 1] == '*';
+        if (any ? n >= len && strncasecmp(name, known[i], len - 1) == 0
+                : n == len && strncasecmp(name, known[i], len) == 0)
+            return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") >= n;
+    }
+    return false;
+}
+
+/* Of those that a page wants to send, the ones that it may. */
+static void allow_headers(exchange *x, const char *wanted)
+{
+    size_t n, at = 0;
+    for (; wanted && *wanted; wanted += n) {
+        wanted += strspn(wanted, ", \t");
+        n = strcspn(wanted, ", \t");
+        if (!is_known_header(wanted, n) || at + n + 3 > sizeof(x->headers)) continue;
+        at += (size_t)snprintf(x->headers + at, sizeof(x->headers) - at, "%s%.*s", at ? ", " : "", (int)n, wanted);
+    }
+}
+
 /* A page of an origin that may use us asks whether it may. */
 static bool is_preflight(exchange *x, const char *method, struct MHD_Connection *connection)
 {
     if (strcmp(method, "OPTIONS") != 0 || !header_of(connection, "Access-Control-Request-Method")) return false;
     snprintf(x->allow, sizeof(x->allow), "GET, POST, DELETE, HEAD");
+    allow_headers(x, header_of(connection, "Access-Control-Request-Headers"));
     x->ready = true;
     x->status = 204;
     return true;
@@ -192,20 +243,21 @@ static bool admit(exchange *x, struct MHD_Connection *connection, const char *me
     bool other = false;
     framing f = {0};
     x->route = route_find(strcmp(method, "HEAD") == 0 ? "GET" : method, x->path, &x->rest, &other);
+    x->anthropic = header_of(connection, "anthropic-version") != NULL;
     MHD_get_connection_values(connection, MHD_HEADER_KIND, count_header, &f);
     if (!check_framing(x, &f, p)) return false;
-    x->length = f.length;
     if (!access_check(x, x->route ? x->route : &nowhere, header_of, connection, p)) return false;
     if (is_preflight(x, method, connection)) return true;
     if (atomic_load(&x->server->draining) && !(x->route && x->route->by == BY_http))
         return problem_set(p, 503, "", "the server is stopping");
+    if (!x->route && other) route_methods(x->path, x->allow, sizeof(x->allow));
     if (!x->route && other) return problem_set(p, 405, "", "%.40s is not for %.200s", method, x->path);
     if (!x->route) return problem_set(p, 404, "", "there is no %.200s here", x->path);
-    x->anthropic = header_of(connection, "anthropic-version") != NULL;
+    if (!check_length(x, p)) return false;
     const char *name = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "model");
     if (name && !(x->query_model = strdup(name))) return problem_set(p, 503, "", "out of memory");
-    set_deadline(x, f.length + f.n_encodings ? f.length + 1 : 0);
-    return exchange_count(x, f.length, p);
+    set_deadline(x, x->has_body ? x->length + 1 : 0);
+    return exchange_count(x, x->length, p);
 }
 
 /* NULL where memory is short, also for the peer. */
@@ -254,6 +306,8 @@ static char *refusal_text(const exchange *x, const problem *p)
     text_printf(&t, "HTTP/1.1 %d Refused\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n", p->status,
                 body.n);
     if (problem_passes(p)) text_puts(&t, "Retry-After: 1\r\n");
+    if (x->allow[0]) text_printf(&t, "Allow: %s\r\n", x->allow);
+    if (x->cors[0]) text_printf(&t, "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n", x->cors);
     text_puts(&t, "Connection: close\r\n\r\n");
     text_put(&t, body.data, body.n);
     if (body.failed || t.failed) text_deinit(&t);
@@ -291,10 +345,28 @@ static bool throw_away(exchange *x, const problem *p)
     return true;
 }
 
+static uint64_t most_thrown(const exchange *x) { return x->server->o.max_body * THROW_TIMES; }
+
+/* Who asks before he sends a body (Expect: 100-continue) is told at once. */
 static bool refuse_later(exchange *x, const problem *p)
 {
-    if (x->length) set_deadline(x, x->length + 1);
-    return x->length && throw_away(x, p);
+    const uint64_t length = x->length < most_thrown(x) ? x->length : most_thrown(x);
+    if (!x->has_body || header_of(x->connection, "Expect")) return false;
+    set_deadline(x, length + 1);
+    return throw_away(x, p);
+}
+
+/* More of what was refused. Who sends without end is left; the pump tells him why. */
+static void throw_more(exchange *x, size_t n)
+{
+    const uint64_t most = most_thrown(x);
+    x->thrown += n;
+    if (x->thrown <= most) set_refusal_deadline(x);
+    if (x->thrown <= most || x->thrown - n > most) return;
+    pthread_mutex_lock(&x->server->lock);
+    x->peer->deadline_ns = 1;
+    pthread_mutex_unlock(&x->server->lock);
+    pump_notify(x->server);
 }
 
 /* The connection's next request is another one. */
@@ -309,11 +381,14 @@ static void forget_refusal(exchange *x)
 static enum MHD_Result take_body(exchange *x, const char *data, size_t n)
 {
     problem p = {0};
-    if (x->refusal) set_refusal_deadline(x);
-    if (x->refusal) return MHD_YES;
-    if (x->too_large || x->body.n + n > x->server->o.max_body) {
-        x->too_large = true;
-        return MHD_YES; /* thrown away; refused when it is over */
+    if (x->refusal) {
+        throw_more(x, n);
+        return MHD_YES;
+    }
+    if (x->body.n + n > x->server->o.max_body) {
+        problem_set(&p, 413, "", "the body has more than %llu bytes (--max-body)",
+                    (unsigned long long)x->server->o.max_body);
+        return throw_away(x, &p) ? MHD_YES : MHD_NO;
     }
     if (x->body.n + n > x->counted && !exchange_count(x, n, &p)) return throw_away(x, &p) ? MHD_YES : MHD_NO;
     text_put(&x->body, data, n);
@@ -331,7 +406,6 @@ static void leave(exchange *x)
 /* The request is whole. */
 static enum MHD_Result go_on(exchange *x, struct MHD_Connection *connection)
 {
-    problem p = {0};
     pthread_mutex_lock(&x->lock);
     const bool ready = x->ready, gone = x->gone;
     pthread_mutex_unlock(&x->lock);
@@ -340,11 +414,6 @@ static enum MHD_Result go_on(exchange *x, struct MHD_Connection *connection)
     if (ready) return send_reply(x, connection);
     set_deadline(x, 0);
     if (x->refusal) return refuse(x, connection, x->refusal);
-    if (x->too_large) {
-        problem_set(&p, 413, "", "the body has more than %llu bytes (--max-body)",
-                    (unsigned long long)x->server->o.max_body);
-        return refuse(x, connection, &p);
-    }
     if (x->route->by == BY_http) {
         exchange_handle(x);
         return send_reply(x, connection);

@@ -6,6 +6,7 @@
 #include "serve/ollama.h"
 #include "serve/openai.h"
 #include "serve/responses.h"
+#include <stdio.h>
 #include <string.h>
 
 static const route routes[] = {
@@ -34,4 +35,16 @@ const route *route_find(const char *method, const char *path, const char **rest,
         *other_method = true;
     }
     return NULL;
+}
+
+void route_methods(const char *path, char *out, size_t size)
+{
+    const char *rest;
+    size_t n = 0;
+    *out = '\0';
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]) && n < size; i++) {
+        if (!is_path(routes[i].path, path, &rest)) continue;
+        n += (size_t)snprintf(out + n, size - n, "%s%s%s", n ? ", " : "", routes[i].method,
+                              strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "");
+    }
 }

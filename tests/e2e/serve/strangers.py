@@ -58,6 +58,15 @@ def test_framing():
     assert first_line(head("Transfer-Encoding: chunked\r\nConnection: close\r\n", chunks)).split()[1] == "200"
 
 
+def chunked(s, path, body):
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=PATIENCE)
+    c.request("POST", path, body, {"Transfer-Encoding": "chunked"}, encode_chunked=True)
+    r = c.getresponse()
+    got = r.status, json.loads(r.read()), r.headers
+    c.close()
+    return got
+
+
 def test_bodies():
     for body, word in ((b"", "empty"), (b"{", "no JSON"), (b"[]", "a list"), (b"null", "null"), (b'"x"', "text"),
                        (b'{"messages": "\xff\xfe"}', "no JSON"), (b'{"a":' + b"[" * 64 + b"]" * 64 + b"}", "64 levels"),
@@ -69,6 +78,29 @@ def test_bodies():
     big = "1000\r\n" + "x" * 4096 + "\r\n"
     assert first_line(head("Transfer-Encoding: chunked\r\nConnection: close\r\n", big * 30 + "0\r\n\r\n")).split()[1] == "413"
     alive()
+
+
+def test_refused_bodies():
+    """Who sends a body that is refused is told why when he has sent it; who asks before, at once; who never ends, is left."""
+    def chunks(n):
+        return (b"x" * 65536 for _ in range(n >> 16))
+    with Server(quern, MODEL, "--max-body", "4M") as s:
+        for path, body, status in ((PATH, b"x" * (30 << 20), 413), (PATH, chunks(30 << 20), 413), ("/nothing", chunks(30 << 20), 404)):
+            got, reply, _ = s.request("POST", path, body) if isinstance(body, bytes) else chunked(s, path, body)
+            assert got == status and reply["error"]["message"], (got, reply)
+        reply = s.raw(head(f"Expect: 100-continue\r\nContent-Length: {30 << 20}\r\n"))
+        assert reply.startswith(b"HTTP/1.1 413 "), reply
+        c, sent = socket.create_connection(("127.0.0.1", s.port), timeout=PATIENCE), 0
+        c.sendall(head("Transfer-Encoding: chunked\r\n"))
+        try:
+            for chunk in chunks(1 << 30):
+                c.sendall(b"10000\r\n" + chunk + b"\r\n")
+                sent += len(chunk)
+        except OSError:
+            pass
+        assert 30 << 20 < sent < 1 << 30, sent
+        c.close()
+        assert until(lambda: s.metrics()["quern_http_requests"] == 1) and s.metrics()["quern_http_body_bytes"] == 0
 
 
 def test_values():
@@ -112,11 +144,15 @@ def test_sum_of_bodies():
 
 def test_paths():
     assert server.get("/nothing")[0] == 404
-    assert server.request("PUT", "/health")[0] == 405
-    assert server.get(PATH)[0] == 405
+    for method, path, allow in (("PUT", "/health", "GET, HEAD"), ("GET", PATH, "POST"), ("PUT", "/v1/responses/x", "GET, HEAD, POST, DELETE")):
+        status, _, headers = server.request(method, path)
+        assert status == 405 and headers["Allow"] == allow, (path, status, dict(headers))
     assert server.request("HEAD", "/health")[:2] == (200, b"")
     assert server.get("/v1/models/chat")[1]["id"] == "chat"
-    assert server.get("/v1/models/other")[0] == 404
+    assert server.get("/v1/models/other")[0] == 404 and server.get("/v1/models/other")[1]["error"]["code"] == "model_not_found"
+    for path in "/v1/models/other", "/v1/nothing":
+        status, reply = server.get(path, **{"anthropic-version": "2023-06-01"})
+        assert status == 404 and reply["type"] == "error" and reply["error"]["type"] == "not_found_error", reply
     for path in ("/../etc/passwd", "/v1/models/%2e%2e/x", "/" + "a" * 3000, "/%00", "/v1/models/%ff"):
         assert server.get(path)[0] in (400, 404), path
     alive()
@@ -131,8 +167,16 @@ def test_hosts():
         got, _, headers = server.request("GET", "/health", headers={"Origin": origin})
         assert got == status, (origin, got)
         assert headers["Access-Control-Allow-Origin"] == (origin if status == 200 else None)
-    status, _, headers = server.request("OPTIONS", PATH, headers={"Origin": "http://localhost", "Access-Control-Request-Method": "POST"})
+    asks = {"Origin": "http://localhost", "Access-Control-Request-Method": "POST"}
+    status, _, headers = server.request("OPTIONS", PATH, headers=asks)
     assert status == 204 and "POST" in headers["Access-Control-Allow-Methods"], (status, dict(headers))
+    wanted = "authorization,Content-Type, x-api-key,anthropic-version, x-stainless-os, x-other, x-stainless-,x-conversation"
+    status, _, headers = server.request("OPTIONS", "/v1/messages", headers={**asks, "Access-Control-Request-Headers": wanted})
+    assert status == 204 and headers["Access-Control-Allow-Headers"] == (
+        "authorization, Content-Type, x-api-key, anthropic-version, x-stainless-os, x-conversation"), dict(headers)
+    headers = server.request("GET", "/nothing", headers={"Origin": "http://localhost"})[2]
+    assert "X-Quern-Ignored" in headers["Access-Control-Expose-Headers"] and "Retry-After" in headers["Access-Control-Expose-Headers"]
+    assert server.request("GET", "/nothing")[2]["Access-Control-Expose-Headers"] is None
 
 
 def test_keys():
