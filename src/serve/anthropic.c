@@ -259,16 +259,24 @@ static bool read_thinking(ask *q, const fields *f)
     return f->p->status == 0;
 }
 
+/* How much is thought, where something is: whether, "thinking" alone says. */
+static bool read_effort(ask *q, const fields *config)
+{
+    const char *effort;
+    const int thinking = q->chat.thinking;
+    if (!field_string(config, "effort", &effort)) return config->p->status == 0;
+    const bool good =
+        openai_effort(q, strcmp(effort, "max") == 0 ? "xhigh" : effort, "output_config.effort", config->p);
+    q->chat.thinking = thinking;
+    return good;
+}
+
 static bool read_output(ask *q, const fields *f)
 {
     const json_t *config = field_object(f, "output_config"), *format = field_object(f, "output_format");
     const fields of = {config, "output_config", f->p};
-    const char *effort;
-    if (f->p->status) return false;
+    if (f->p->status || (config && !read_effort(q, &of))) return false;
     if (config && field_get(&of, "format")) format = field_object(&of, "format");
-    if (config && field_string(&of, "effort", &effort) &&
-        !openai_effort(q, strcmp(effort, "max") == 0 ? "xhigh" : effort, "output_config.effort", f->p))
-        return false;
     if (!format || f->p->status) return f->p->status == 0;
     const json_t *schema = json_object_get(format, "schema");
     const char *type = json_string_value(json_object_get(format, "type"));
@@ -283,13 +291,15 @@ static bool read_ask(ask *q, exchange *x, bool whole, problem *p)
     q->body = exchange_parse(x, p);
     if (!q->body) return false;
     const fields f = {q->body, "", p};
-    if (!read_thinking(q, &f) || !read_messages(q, &f) || !read_tools(q, &f) || !read_choice(q, &f)) return false;
+    if (!read_thinking(q, &f) || !read_messages(q, &f) || !read_tools(q, &f) || !read_choice(q, &f) ||
+        !read_output(q, &f))
+        return false;
     if (!whole) return true;
     if (!field_integer(&f, "max_tokens", 1, INT32_MAX, &n) && !p->status)
         return field_wrong(&f, "max_tokens", "how many tokens may be written");
     q->max_tokens = (int)n;
     (void)field_bool(&f, "stream", &q->stream);
-    return !p->status && read_output(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop_sequences");
+    return !p->status && ask_sampling(q, &f) && ask_stops(q, &f, "stop_sequences");
 }
 
 void serve_messages(exchange *x)

@@ -112,6 +112,23 @@ def test_count():
     assert server.good(PATH + "/count_tokens", {**body, "tools": [TOOL]})["input_tokens"] > n
 
 
+def test_effort():
+    """How much is thought is said there, not whether; what is counted is what is read."""
+    for more in {}, {"thinking": {"type": "disabled"}}:
+        r = ask(temperature=0, output_config={"effort": "high"}, **more)
+        assert [b["type"] for b in r["content"]] == ["text"], r
+    assert ask(temperature=0, output_config={"effort": "low"}, thinking=THINK)["content"][0]["type"] == "thinking"
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}{% if reasoning_effort is defined %} effort {{ reasoning_effort }}{% endif %}"
+    with open("effort.jinja", "w") as f:
+        f.write(template)
+    with Server(quern, source + "/models/chat.gguf", "--chat-template-file", "effort.jinja") as s:
+        for more in {}, {"output_config": {"effort": "high"}}:
+            body = {"model": "chat", "messages": SUM, **more}
+            u = s.good(PATH, {**body, "max_tokens": 1})["usage"]
+            assert s.good(PATH + "/count_tokens", body)["input_tokens"] == u["input_tokens"] + u["cache_read_input_tokens"], (body, u)
+    assert server.post(PATH + "/count_tokens", {"model": "chat", "messages": SUM, "output_config": {"effort": "x"}})[0] == 400
+
+
 def test_format():
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
     r = same_stream(output_config={"format": {"type": "json_schema", "schema": schema}})
