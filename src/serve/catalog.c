@@ -217,6 +217,9 @@ static void merge(server *s, model *found)
             found->next = NULL;
         } else if (before) {
             found->past = before->past;
+            found->first_token = before->first_token; /* nobody is left who would add to them */
+            found->between = before->between;
+            found->queue = before->queue;
             catalog_free(before);
         }
         append(&s->models, found);

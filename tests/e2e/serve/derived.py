@@ -294,6 +294,16 @@ def test_histograms():
         "quern_time_to_first_token_seconds_count", "quern_time_between_tokens_seconds_count", "quern_tokens_generated_total"))
     assert first == 1 and between == written - 1 >= 0, (first, between, written)
     assert m["quern_step_seconds_count"] == m["quern_n_steps_total"]
+    with Server(quern, [CHAT, source + "/models/shakespeare.gguf"], env=HOME) as s:  # what is not loaded keeps them, whatever list comes
+        s.good("/v1/completions", {"model": "chat", "prompt": "x", "max_tokens": 5})
+        s.good("/models/unload", {"model": "chat"})
+        assert until(lambda: s.get("/api/ps")[1]["models"] == [])
+        names = [f"quern_{n}_count" for n in ("time_to_first_token_seconds", "time_between_tokens_seconds", "queue_seconds", "step_seconds")]
+        before = s.metrics()
+        s.good("/api/create", {"model": "other", "from": "chat"})
+        after = s.metrics()
+        assert all(after[n] == before[n] > 0 for n in names), (before, after)
+        s.request("DELETE", "/api/delete", {"model": "other"})
 
 
 def test_log():
