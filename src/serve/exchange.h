@@ -86,6 +86,7 @@ struct exchange {
     bool has_body;
     uint64_t counted; /* bytes of its body in server.body_bytes */
     int64_t began_ns;
+    int64_t asked_ns, load_ns; /* when it asked for its model; how long it waited for that */
     peer *peer;
     exchange *next_job;
 

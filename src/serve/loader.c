@@ -41,14 +41,20 @@ static exchange *take_waiting(model *m)
     return list;
 }
 
+static void hold(exchange *x, model *m)
+{
+    x->model = m;
+    x->load_ns = now_ns() - x->asked_ns;
+    m->n_users++;
+}
+
 /* Those who waited hold the model now. Returns them, to be made jobs of without the lock. */
 static exchange *admit_waiting(model *m)
 {
     exchange *list = take_waiting(m);
     for (exchange *x = list; x; x = x->next_job) {
         x->waits_for = NULL;
-        x->model = m;
-        m->n_users++;
+        hold(x, m);
     }
     return list;
 }
@@ -87,8 +93,7 @@ static bool hold_or_wait(exchange *x, model *m)
     m->keep_ns = x->server->o.keep_alive_s < 0 ? -1 : (int64_t)x->server->o.keep_alive_s * 1000000000;
     m->unload = false;
     if (m->state == MODEL_loaded && !m->leaving) {
-        x->model = m;
-        m->n_users++;
+        hold(x, m);
         return true;
     }
     exchange_hold(x);
@@ -116,6 +121,7 @@ bool loader_enter(exchange *x)
     server *s = x->server;
     problem p = {0};
     if (x->route->needs == NEEDS_none || x->model) return true;
+    x->asked_ns = now_ns();
     if (x->route->needs == NEEDS_model && strcmp(x->route->method, "POST") == 0 && !(x->json = exchange_parse(x, &p)))
         return refuse(x, &p);
     const char *name = name_in(x, &p);

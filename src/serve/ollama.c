@@ -257,7 +257,7 @@ static json_t *finished(json_t *o, choice *c)
     json_object_set_new(o, "done", json_true());
     json_object_set_new(o, "done_reason", json_string(c->finish == FINISH_length ? "length" : "stop"));
     json_object_update_new(o, json_pack("{s:I, s:I, s:i, s:I, s:i, s:I}", "total_duration", (json_int_t)total,
-                                        "load_duration", (json_int_t)u->queue_ns, "prompt_eval_count", u->n_prompt,
+                                        "load_duration", (json_int_t)c->a->x->load_ns, "prompt_eval_count", u->n_prompt,
                                         "prompt_eval_duration", (json_int_t)u->read_ns, "eval_count", c->n_tokens,
                                         "eval_duration", (json_int_t)u->generate_ns));
     return o;
