@@ -286,8 +286,12 @@ static void end(answers *a)
         line(a, finished(said(a, "", 0, NULL, 0, NULL), c));
         return;
     }
-    json_t *calls = c->n_calls ? json_array() : NULL;
-    for (int i = 0; i < c->n_calls; i++) json_array_append_new(calls, call_json(&c->calls[i], i));
+    json_t *calls = NULL; /* as in a stream without one that was cut */
+    for (int i = 0; i < c->n_calls; i++) {
+        if (c->calls[i].cut) continue;
+        if (!calls) calls = json_array();
+        json_array_append_new(calls, call_json(&c->calls[i], i));
+    }
     exchange_reply_json(a->x, 200,
                         finished(said(a, c->content.data, c->content.n, c->reasoning.data, c->reasoning.n, calls), c));
 }

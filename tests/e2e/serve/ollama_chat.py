@@ -57,6 +57,11 @@ def test_tools():
     theirs = [question, {"role": "assistant", "content": "", "tool_calls": [
         {"type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Rome"}'}}]}, {"role": "tool", "content": "sunny"}]
     prompt = server.good("/apply-template", {"messages": theirs, "tools": [TOOL]})["prompt"]
+    for n in range(4, 32, 4):  # cut in the middle of a call, too: what is whole is a call, in both forms
+        cut = same("/api/chat", {"model": "chat", "messages": [question], "tools": [TOOL], "think": False, "tool_choice": "required",
+                                 "options": {"temperature": 0, "num_predict": n}})
+        calls = cut["message"].get("tool_calls", [])
+        assert [c["function"]["arguments"] for c in calls] == ([{"city": "Rome"}] if cut["done_reason"] == "stop" else []), cut
     assert second["prompt_eval_count"] == len(server.good("/tokenize", {"content": prompt, "add_special": True})["tokens"])
 
 
