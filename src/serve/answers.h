@@ -60,6 +60,7 @@ void ask_deinit(ask *q);
 /* Fields that OpenAI's, llama-server's and Ollama's options have in common; see sampling.c. */
 bool ask_sampling(ask *q, const fields *f);
 bool ask_stops(ask *q, const fields *f, const char *name);
+uint64_t ask_seed(const ask *q, int k); /* of answer k */
 bool ask_bias(ask *q, const model *m, const fields *f);
 bool ask_ban(ask *q, qn_token token, problem *p);
 /* How many tokens the answer has at most: < 0 as many as fit. */

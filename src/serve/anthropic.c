@@ -237,7 +237,8 @@ static bool read_choice(ask *q, const fields *f)
         return f->p->status ? false : field_wrong(&of, "name", "the tool's name");
     if (!q->tools && strcmp(type, "auto") != 0 && strcmp(type, "none") != 0)
         return problem_set(f->p, 400, "tool_choice", "%s, but there are no tools", type);
-    return f->p->status == 0;
+    if (f->p->status) return false;
+    return strcmp(type, "tool") != 0 || openai_has_tool(q, q->tool_choice, "tool_choice.name", f->p);
 }
 
 /* ---- the rest ---- */

@@ -242,7 +242,7 @@ bool ask_submit(answers *a, choice *c, problem *p)
     qn_sampler_params sampler = a->q.sampler;
     if (a->q.has_order) sampler.order = a->q.order;
     if (a->q.breakers) sampler.dry_breakers = a->q.breakers;
-    if (sampler.seed) sampler.seed += (uint64_t)(c->index % a->q.n);
+    sampler.seed = ask_seed(&a->q, c->index % a->q.n);
     size_t n = prompt->n;
     qn_token *all = c->forced ? rest_of(c, prompt, &n) : NULL;
     if (c->forced && !all) return no_memory(p);

@@ -44,6 +44,18 @@ bool take_json(char **to, const json_t *value, problem *p)
 }
 
 /* ---- tools ---- */
+bool openai_has_tool(const ask *q, const char *name, const char *path, problem *p)
+{
+    const json_t *tool;
+    size_t i;
+    json_array_foreach(q->tools, i, tool)
+    {
+        const char *known = json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
+        if (known && strcmp(known, name) == 0) return true;
+    }
+    return problem_set(p, 400, path, "there is no tool \"%.60s\"", name);
+}
+
 
 static bool choose_tool(ask *q, const fields *f, const json_t *wanted)
 {
@@ -62,7 +74,7 @@ static bool choose_tool(ask *q, const fields *f, const json_t *wanted)
         return problem_set(f->p, 400, "tool_choice.type", "\"%.40s\" is none of function", type);
     if (!name) return problem_set(f->p, 400, "tool_choice.function.name", "the tool's name is missing");
     q->tool_choice = name;
-    return true;
+    return openai_has_tool(q, name, function ? "tool_choice.function.name" : "tool_choice.name", f->p);
 }
 
 bool openai_tools(ask *q, const fields *f)

@@ -14,6 +14,8 @@ void openai_done(answers *a); /* the line that ends a stream */
 json_t *openai_usage(const answers *a);
 /* Tools, tool_choice, parallel_tool_calls. */
 bool openai_tools(ask *q, const fields *f);
+/* Is a tool of that name among them? */
+bool openai_has_tool(const ask *q, const char *name, const char *path, problem *p);
 /* {"type": "text" | "json_object" | "json_schema", ..}: the schema into the ask. */
 bool openai_format(ask *q, const json_t *format, const char *path, problem *p);
 /* "low" and so on. */

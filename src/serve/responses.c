@@ -250,6 +250,7 @@ static bool read_tools(ask *q, exchange *x, const fields *f)
     const char *forced = q->tool_choice;
     if (!openai_tools(q, &of)) return false;
     if (forced) q->tool_choice = forced;
+    if (forced && !openai_has_tool(q, forced, "tool_choice.name", f->p)) return false;
     if (field_bool(f, "parallel_tool_calls", &parallel)) q->single_call = !parallel;
     return f->p->status == 0;
 }

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BIASES = 4096, SEED_OF_0 = 0x5eed }; /* 0 to the library: drawn anew */
+enum { MAX_BIASES = 4096 };
+/* In the place of 0, which says to the library: drawn anew. It would be that of -1, which says so in requests. */
+#define SEED_OF_0 UINT64_MAX
 
 static bool temperature(ask *q, const fields *f)
 {
@@ -23,6 +25,14 @@ static bool seed(ask *q, const fields *f)
     if (!field_integer(f, "seed", INT64_MIN, INT64_MAX, &x)) return f->p->status == 0;
     q->sampler.seed = x == -1 ? 0 : x ? (uint64_t)x : SEED_OF_0; /* -1: any, in llama-server's words */
     return true;
+}
+
+/* As it was asked, and k; whatever that is, it gives the same again. */
+uint64_t ask_seed(const ask *q, int k)
+{
+    if (!q->sampler.seed) return 0;
+    const uint64_t seed = (q->sampler.seed == SEED_OF_0 ? 0 : q->sampler.seed) + (uint64_t)k;
+    return seed ? seed : SEED_OF_0;
 }
 
 bool ask_sampling(ask *q, const fields *f)

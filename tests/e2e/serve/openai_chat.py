@@ -103,6 +103,25 @@ def test_limits():
     assert banned["content"] != "2 + 3 = 5"
 
 
+def test_limits():
+    """Both names take the same."""
+    for name in "max_tokens", "max_completion_tokens":
+        r = ask(temperature=0, **{name: 0})
+        assert r["choices"][0]["message"]["content"] == "" and r["usage"]["completion_tokens"] == 0, r
+        assert ask(temperature=0, **{name: -1})["choices"][0]["finish_reason"] == "stop"
+
+
+def test_seeds():
+    """Answer k has seed + k, and any seed but -1 gives the same again."""
+    def words(seed, n=1):
+        hot = {"temperature": 1.5, "top_k": 0, "top_p": 1, "min_p": 0, "max_tokens": 30}
+        return [c["message"]["content"] for c in ask([{"role": "user", "content": "Tell me something"}], seed=seed, n=n, **hot)["choices"]]
+    assert len(set(words(0, 3))) == 3 and words(0, 3) == [words(seed)[0] for seed in (0, 1, 2)]
+    assert words(5, 2) == [words(seed)[0] for seed in (5, 6)]
+    last = words(-2, 3)
+    assert last == words(-2, 3) and last[2] == words(0)[0]
+
+
 def test_reasoning():
     off = ask(reasoning_effort="none", temperature=0)
     assert "reasoning_content" not in off["choices"][0]["message"]
