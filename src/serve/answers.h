@@ -32,7 +32,8 @@ typedef struct ask {
     char *kwargs;         /* owned (malloc) */
     const char *tool_choice;
     bool single_call;
-    char *schema; /* owned (malloc): JSON schema of content */
+    char *schema;                            /* owned (malloc): JSON schema of content */
+    const char *schema_field, *prompt_field; /* of the request, where they were said; NULL: messages, or prompt */
     const char *gbnf;
     qn_sampler_params sampler;
     qn_logit_bias *bias; /* owned (malloc) */
@@ -59,10 +60,12 @@ void ask_init(ask *q, const exchange *x);
 void ask_deinit(ask *q);
 /* Fields that OpenAI's, llama-server's and Ollama's options have in common; see sampling.c. */
 bool ask_sampling(ask *q, const fields *f);
-bool ask_stops(ask *q, const fields *f, const char *name);
 uint64_t ask_seed(const ask *q, int k); /* of answer k */
+bool ask_stops(ask *q, const fields *f, const char *name);
 bool ask_bias(ask *q, const model *m, const fields *f);
 bool ask_ban(ask *q, qn_token token, problem *p);
+/* A schema of the content, that was said in a field. */
+bool ask_schema(ask *q, const json_t *schema, const char *field, problem *p);
 /* How many tokens the answer has at most: < 0 as many as fit. */
 void ask_most(ask *q, int64_t n);
 /* What llama-server's requests say beyond those; see extras.c. */

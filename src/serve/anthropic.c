@@ -276,14 +276,16 @@ static bool read_output(ask *q, const fields *f)
 {
     const json_t *config = field_object(f, "output_config"), *format = field_object(f, "output_format");
     const fields of = {config, "output_config", f->p};
+    const char *field = config && field_get(&of, "format") ? "output_config.format" : "output_format";
     if (f->p->status || (config && !read_effort(q, &of))) return false;
     if (config && field_get(&of, "format")) format = field_object(&of, "format");
     if (!format || f->p->status) return f->p->status == 0;
     const json_t *schema = json_object_get(format, "schema");
     const char *type = json_string_value(json_object_get(format, "type"));
-    if (!type || strcmp(type, "json_schema") != 0) return unknown(f->p, "output_config.format", type, "json_schema");
-    if (!schema) return problem_set(f->p, 400, "output_config.format.schema", "the schema is missing");
-    return take_json(&q->schema, schema, f->p);
+    if (!type || strcmp(type, "json_schema") != 0) return unknown(f->p, field, type, "json_schema");
+    const fields inner = {format, field, f->p};
+    if (!schema) return field_wrong(&inner, "schema", "a schema");
+    return ask_schema(q, schema, field, f->p);
 }
 
 static bool read_ask(ask *q, exchange *x, bool whole, problem *p)

@@ -8,10 +8,8 @@
 
 static json_t *problem_json(const problem *p)
 {
-    json_t *message = *p->field ? json_sprintf("%s: %s", p->field, p->text) : json_text(p->text, strlen(p->text));
-    if (!message) message = json_text(p->text, strlen(p->text));
     return json_pack("{s:s, s:{s:s, s:o}}", "type", "error", "error", "type", problem_anthropic_type(p->status),
-                     "message", message);
+                     "message", problem_message(p));
 }
 
 static void put_problem(text *out, const problem *p) { text_json(out, problem_json(p)); }

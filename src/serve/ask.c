@@ -41,6 +41,11 @@ static const char *piece_of(const model *m, qn_token id)
     return id == QN_TOKEN_NONE ? NULL : qn_tokenizer_piece(m->tok, id, &len);
 }
 
+static const char *prompt_field(const ask *q)
+{
+    return q->prompt_field ? q->prompt_field : q->messages ? "messages" : "prompt";
+}
+
 static bool no_memory(problem *p) { return problem_set(p, 503, "", "out of memory"); }
 
 /* The model's own, where the conversation has none. */
@@ -77,9 +82,9 @@ static bool render(ask *q, const model *m, qn_prompt *out, problem *p)
         const qn_status status = qn_chat_render(m->tmpl, messages, &o, out, &err);
         good = status == QN_OK;
         if (status == QN_STATUS_cancelled)
-            problem_set(p, 400, "messages", "the model's template refuses the conversation: %s", err.text);
+            problem_set(p, 400, prompt_field(q), "the model's template refuses the conversation: %s", err.text);
         else if (!good)
-            problem_error(p, "messages", &err);
+            problem_error(p, prompt_field(q), &err);
     }
     free(messages);
     free(tools);
@@ -125,7 +130,7 @@ bool ask_prompt(ask *q, const model *m, qn_prompt *prompt, problem *p)
         const qn_tokenize_options o = {.no_special = !q->special};
         status = qn_tokenize(m->tok, q->text ? q->text : "", q->text_len, &o, &ids, &n, &err);
     }
-    const bool good = status == QN_OK ? ask_add_prompt(q, ids, n, p) : problem_error(p, "prompt", &err);
+    const bool good = status == QN_OK ? ask_add_prompt(q, ids, n, p) : problem_error(p, prompt_field(q), &err);
     qn_free(ids);
     return good;
 }
@@ -134,20 +139,27 @@ static bool fits(const ask *q, const model *m, size_t n, problem *p)
 {
     if (!m->batcher) return problem_set(p, 400, "model", "%s computes embeddings; it writes no text", m->name);
     const int32_t n_ctx = model_n_ctx(m);
-    if (n == 0) return problem_set(p, 400, q->messages ? "messages" : "prompt", "the prompt is empty");
+    if (n == 0) return problem_set(p, 400, prompt_field(q), "the prompt is empty");
     if (n <= (size_t)n_ctx) return true;
     snprintf(p->code, sizeof(p->code), "context_length_exceeded");
-    return problem_set(p, 400, q->messages ? "messages" : "prompt", "the prompt has %zu tokens, the context %d", n,
-                       n_ctx);
+    return problem_set(p, 400, prompt_field(q), "the prompt has %zu tokens, the context %d", n, n_ctx);
 }
 
 /* ---- what holds the answer ---- */
+
+bool ask_schema(ask *q, const json_t *schema, const char *field, problem *p)
+{
+    free(q->schema);
+    q->schema = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+    q->schema_field = field;
+    return q->schema || no_memory(p);
+}
 
 bool ask_grammar(ask *q, const model *m, const qn_prompt *prompt, bool behind, qn_grammar **out, problem *p)
 {
     qn_error err;
     qn_status status = QN_OK;
-    const char *field = "response_format";
+    const char *field = q->schema_field;
     const bool forced = q->tool_choice && strcmp(q->tool_choice, "auto") != 0 && strcmp(q->tool_choice, "none") != 0;
     if (q->gbnf && (q->schema || forced))
         return problem_set(p, 400, "grammar", "a grammar and %s exclude each other",

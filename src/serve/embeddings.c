@@ -16,12 +16,14 @@ enum { MAX_TEXTS = 2048 };
 typedef struct job {
     exchange *x;
     json_t *body;
-    ask q; /* its prompts are the texts */
+    ask q;            /* its prompts are the texts */
+    const char *name; /* of the member that they are in */
+    bool several;     /* each has a place of its own in that */
     problem p;
     qn_pooling pooling;
     float *rows; /* [n_prompts, width] */
     int32_t width;
-    size_t n_tokens;
+    size_t n_tokens, counted; /* counted: bytes of the reply */
 } job;
 
 static void begin(job *j, exchange *x)
@@ -31,13 +33,13 @@ static void begin(job *j, exchange *x)
     j->body = exchange_parse(x, &j->p);
 }
 
-static void end(job *j, json_t *reply)
+static void end(job *j, text *reply)
 {
     if (j->p.status) {
-        json_decref(reply);
+        text_deinit(reply);
         exchange_refuse(j->x, &j->p);
     } else {
-        exchange_reply_json(j->x, 200, reply);
+        exchange_reply(j->x, 200, reply);
     }
     json_decref(j->body);
     free(j->rows);
@@ -76,13 +78,15 @@ static void compute(job *j)
         problem_set(&j->p, 400, "", "the model has no head for ranking");
         return;
     }
-    j->rows = malloc((size_t)n * (size_t)j->width * sizeof(*j->rows));
+    const size_t bytes = (size_t)n * (size_t)j->width * sizeof(*j->rows);
+    if (!exchange_count(j->x, bytes, &j->p)) return;
+    j->rows = malloc(bytes);
     if (!j->rows) problem_set(&j->p, 503, "", "out of memory");
     for (int i = 0; i < n && !j->p.status; i++) {
-        char field[32];
+        char field[48];
         const qn_embedding_text one = {j->q.prompts[i].ids, (int32_t)j->q.prompts[i].n};
         const qn_embedding_options o = {.pooling = j->pooling, .normalize = !rank};
-        snprintf(field, sizeof(field), "input[%d]", i);
+        snprintf(field, sizeof(field), j->several ? "%s[%d]" : "%s", j->name, i);
         if (one.n_tokens == 0) problem_set(&j->p, 400, field, "the text is empty");
         j->n_tokens += j->q.prompts[i].n;
         if (exchange_is_gone(j->x)) problem_set(&j->p, 503, "", "the client is gone");
@@ -98,6 +102,17 @@ static json_t *row_json(const job *j, int i)
     const float *row = j->rows + (size_t)i * (size_t)j->width;
     for (int32_t k = 0; k < j->width; k++) json_array_append_new(list, json_real((double)row[k]));
     return list;
+}
+
+/* Written at once, and counted: values of JSON for all numbers would take four times as much. */
+static void put_rows(job *j, text *t, json_t *(*make)(const job *j, int i))
+{
+    for (int i = 0; i < j->q.n_prompts && !j->p.status; i++) {
+        if (i) text_puts(t, ",");
+        text_json(t, make(j, i));
+        if (t->failed || !exchange_count(j->x, t->n - j->counted, &j->p)) return;
+        j->counted = t->n;
+    }
 }
 
 static json_t *row_base64(const job *j, int i)
@@ -129,19 +144,36 @@ static json_t *row_base64(const job *j, int i)
 static void read_texts(job *j, const char *name)
 {
     const fields f = {j->body, "", &j->p};
+    const json_t *value = field_get(&f, name);
     int64_t n;
     if (j->p.status) return;
-    if (prompts_read(&j->q, j->x->model, &f, name) && j->q.n_prompts > MAX_TEXTS)
-        problem_set(&j->p, 400, name, "%d texts; %d are possible", j->q.n_prompts, MAX_TEXTS);
+    j->name = name;
+    j->several = json_is_array(value) && prompts_several(value);
+    (void)prompts_read(&j->q, j->x->model, &f, name, MAX_TEXTS);
     if (field_integer(&f, "dimensions", 1, INT32_MAX, &n) && n != j->x->model->info.n_embd_out)
         problem_set(&j->p, 400, "dimensions", "this model gives %d", j->x->model->info.n_embd_out);
+}
+
+static json_t *openai_row(const job *j, int i)
+{
+    return json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", i, "embedding", row_json(j, i));
+}
+
+static json_t *openai_base64(const job *j, int i)
+{
+    return json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", i, "embedding", row_base64(j, i));
+}
+
+static json_t *native_row(const job *j, int i)
+{
+    return json_pack("{s:i, s:[o]}", "index", i, "embedding", row_json(j, i));
 }
 
 void serve_embeddings(exchange *x)
 {
     job j;
     const char *format = "float";
-    json_t *list = json_array();
+    text t = {0};
     begin(&j, x);
     read_texts(&j, "input");
     const fields f = {j.body, "", &j.p};
@@ -150,48 +182,59 @@ void serve_embeddings(exchange *x)
     if (!base64 && strcmp(format, "float") != 0)
         problem_set(&j.p, 400, "encoding_format", "\"%.40s\" is none of float, base64", format);
     compute(&j);
-    for (int i = 0; i < j.q.n_prompts && !j.p.status; i++)
-        json_array_append_new(list, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", i, "embedding",
-                                              base64 ? row_base64(&j, i) : row_json(&j, i)));
-    end(&j, json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", list, "model", x->model->name, "usage",
-                      "prompt_tokens", (json_int_t)j.n_tokens, "total_tokens", (json_int_t)j.n_tokens));
+    text_puts(&t, "{\"object\":\"list\",\"data\":[");
+    put_rows(&j, &t, base64 ? openai_base64 : openai_row);
+    text_puts(&t, "],\"model\":");
+    text_json(&t, json_string(x->model->name));
+    text_printf(&t, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}", j.n_tokens, j.n_tokens);
+    end(&j, &t);
 }
 
 /* llama-server's */
 void serve_embedding(exchange *x)
 {
     job j;
-    json_t *list = json_array();
+    text t = {0};
     begin(&j, x);
     read_texts(&j, j.body && json_object_get(j.body, "content") ? "content" : "input");
     compute(&j);
-    for (int i = 0; i < j.q.n_prompts && !j.p.status; i++)
-        json_array_append_new(list, json_pack("{s:i, s:[o]}", "index", i, "embedding", row_json(&j, i)));
-    end(&j, list);
+    text_puts(&t, "[");
+    put_rows(&j, &t, native_row);
+    text_puts(&t, "]");
+    end(&j, &t);
 }
 
 void serve_ollama_embed(exchange *x)
 {
     job j;
-    json_t *list = json_array();
+    text t = {0};
+    int64_t keep_ns = KEEP_AS_IT_IS;
     begin(&j, x);
-    if (j.body) (void)ollama_keep_alive(x, &(fields){j.body, "", &j.p});
+    if (j.body) (void)ollama_keep_alive(&(fields){j.body, "", &j.p}, &keep_ns);
     read_texts(&j, "input");
     compute(&j);
-    for (int i = 0; i < j.q.n_prompts && !j.p.status; i++) json_array_append_new(list, row_json(&j, i));
-    end(&j, json_pack("{s:s, s:o, s:I, s:i, s:I}", "model", x->model->name, "embeddings", list, "total_duration",
-                      (json_int_t)(now_ns() - x->began_ns), "load_duration", 0, "prompt_eval_count",
-                      (json_int_t)j.n_tokens));
+    ollama_keep(x, keep_ns, &j.p);
+    text_puts(&t, "{\"model\":");
+    text_json(&t, json_string(x->model->name));
+    text_puts(&t, ",\"embeddings\":[");
+    put_rows(&j, &t, row_json);
+    text_printf(&t, "],\"total_duration\":%lld,\"load_duration\":%lld,\"prompt_eval_count\":%zu}",
+                (long long)(now_ns() - x->began_ns), (long long)x->load_ns, j.n_tokens);
+    end(&j, &t);
 }
 
 void serve_ollama_embeddings(exchange *x)
 {
     job j;
+    text t = {0};
+    int64_t keep_ns = KEEP_AS_IT_IS;
     begin(&j, x);
-    if (j.body) (void)ollama_keep_alive(x, &(fields){j.body, "", &j.p});
+    if (j.body) (void)ollama_keep_alive(&(fields){j.body, "", &j.p}, &keep_ns);
     read_texts(&j, "prompt");
     compute(&j);
-    end(&j, j.p.status ? NULL : json_pack("{s:o}", "embedding", row_json(&j, 0)));
+    ollama_keep(x, keep_ns, &j.p);
+    if (!j.p.status) text_json(&t, json_pack("{s:o}", "embedding", row_json(&j, 0)));
+    end(&j, &t);
 }
 
 /* ---- ranking ---- */
@@ -199,6 +242,8 @@ void serve_ollama_embeddings(exchange *x)
 static void read_pairs(job *j, const char **query)
 {
     const fields f = {j->body, "", &j->p};
+    j->name = "documents";
+    j->several = true;
     const json_t *documents = j->p.status ? NULL : field_array(&f, "documents"), *item;
     qn_error err;
     size_t i;
@@ -260,8 +305,10 @@ void serve_rerank(exchange *x)
     const fields f = {j.body, "", &j.p};
     if (!j.p.status) (void)field_integer(&f, "top_n", 1, INT32_MAX, &top);
     compute(&j);
-    end(&j, j.p.status ? NULL
-                       : json_pack("{s:s, s:s, s:o, s:{s:I, s:I}}", "object", "list", "model", x->model->name,
-                                   "results", results(&j, top), "usage", "prompt_tokens", (json_int_t)j.n_tokens,
-                                   "total_tokens", (json_int_t)j.n_tokens));
+    text t = {0};
+    if (!j.p.status)
+        text_json(&t, json_pack("{s:s, s:s, s:o, s:{s:I, s:I}}", "object", "list", "model", x->model->name, "results",
+                                results(&j, top), "usage", "prompt_tokens", (json_int_t)j.n_tokens, "total_tokens",
+                                (json_int_t)j.n_tokens));
+    end(&j, &t);
 }

@@ -23,7 +23,7 @@ bool native_options(ask *q, exchange *x, const fields *f)
     }
     (void)field_bool(f, "stream", &q->stream);
     (void)field_bool(f, "return_tokens", &q->return_ids);
-    if (schema && !take_json(&q->schema, schema, f->p)) return false;
+    if (schema && !ask_schema(q, schema, "json_schema", f->p)) return false;
     return !f->p->status && ask_sampling(q, f) && ask_stops(q, f, "stop") && ask_bias(q, x->model, f) &&
            ask_extras(q, x, f) && ask_loras(q, x->model, f);
 }
@@ -34,7 +34,7 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     q->body = exchange_parse(x, p);
     if (!q->body) return false;
     const fields f = {q->body, "", p};
-    return native_options(q, x, &f) && prompts_read(q, x->model, &f, "prompt");
+    return native_options(q, x, &f) && prompts_read(q, x->model, &f, "prompt", MAX_ANSWERS);
 }
 
 void serve_completion(exchange *x)

@@ -28,10 +28,11 @@ static bool format(ask *q, const fields *f)
 {
     const json_t *value = field_get(f, "format");
     if (!value || (json_is_string(value) && !json_string_length(value))) return true;
-    if (json_is_object(value)) return take_json(&q->schema, value, f->p);
+    if (json_is_object(value)) return ask_schema(q, value, "format", f->p);
     if (!json_is_string(value) || strcmp(json_string_value(value), "json") != 0)
         return problem_set(f->p, 400, "format", "expected \"json\" or a schema");
     free(q->schema);
+    q->schema_field = "format";
     q->schema = strdup("{\"type\":\"object\"}");
     return q->schema || problem_set(f->p, 503, "", "out of memory");
 }
@@ -71,7 +72,7 @@ static bool duration(const char *at, double *seconds)
     return true;
 }
 
-bool ollama_keep_alive(exchange *x, const fields *f)
+bool ollama_keep_alive(const fields *f, int64_t *ns)
 {
     const json_t *value = field_get(f, "keep_alive");
     double seconds = 0;
@@ -80,8 +81,13 @@ bool ollama_keep_alive(exchange *x, const fields *f)
         seconds = json_number_value(value);
     else if (!json_is_string(value) || !duration(json_string_value(value), &seconds))
         return problem_set(f->p, 400, "keep_alive", "expected seconds or a time such as \"5m\"");
-    loader_keep(x->model, seconds < 0 ? -1 : seconds > 1e9 ? INT64_MAX / 2 : (int64_t)(seconds * 1e9));
+    *ns = seconds < 0 ? -1 : seconds > 1e9 ? INT64_MAX / 2 : (int64_t)(seconds * 1e9);
     return true;
+}
+
+void ollama_keep(exchange *x, int64_t ns, const problem *p)
+{
+    if (!p->status && ns != KEEP_AS_IT_IS) loader_keep(x->model, ns);
 }
 
 /* Whether the answer may go on when the context is full. */
@@ -103,8 +109,7 @@ static bool common(ask *q, const fields *f, exchange *x)
     (void)field_bool(f, "stream", &q->stream);
     (void)field_bool(f, "logprobs", &q->logprobs);
     if (field_integer(f, "top_logprobs", 0, QN_BATCH_MAX_TOP, &n)) q->n_top = (int)n;
-    return f->p->status == 0 && ollama_keep_alive(x, f) && shift(q, f) && options(q, f, m) && format(q, f) &&
-           think(q, f);
+    return f->p->status == 0 && shift(q, f) && options(q, f, m) && format(q, f) && think(q, f);
 }
 
 static bool no_images(const json_t *object, const char *path, problem *p)
@@ -180,6 +185,7 @@ static bool read_generate(ask *q, const fields *f)
     if (json_string_length(system))
         json_array_append_new(q->messages, json_pack("{s:s, s:O}", "role", "system", "content", system));
     json_array_append_new(q->messages, json_pack("{s:s, s:O}", "role", "user", "content", prompt));
+    q->prompt_field = "prompt";
     return true;
 }
 
@@ -196,9 +202,7 @@ json_t *ollama_time(int64_t seconds)
 
 static void put_problem(text *out, const problem *p)
 {
-    json_t *message = *p->field ? json_sprintf("%s: %s", p->field, p->text) : json_text(p->text, strlen(p->text));
-    if (!message) message = json_text(p->text, strlen(p->text));
-    text_json(out, json_pack("{s:o}", "error", message));
+    text_json(out, json_pack("{s:o}", "error", problem_message(p)));
 }
 
 static void line(answers *a, json_t *value)
@@ -313,11 +317,8 @@ DIALECT(generate)
 /* ---- requests ---- */
 
 /* Nothing asked: the model is loaded, which it is, or with a keep_alive of 0 unloaded. */
-static void only_load(exchange *x, const ask *q, bool chat)
+static void only_load(exchange *x, const ask *q, bool chat, bool unload)
 {
-    const json_t *keep = json_object_get(q->body, "keep_alive");
-    const bool unload = (json_is_number(keep) && json_number_value(keep) == 0) ||
-                        (json_is_string(keep) && strspn(json_string_value(keep), "0s") == json_string_length(keep));
     json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", q->model, "created_at", ollama_time((int64_t)time(NULL)),
                           "done", true, "done_reason", unload ? "unload" : "load");
     if (chat)
@@ -331,19 +332,22 @@ static void answer(exchange *x, bool chat)
 {
     ask q;
     problem p = {0};
+    int64_t keep_ns = KEEP_AS_IT_IS;
     ask_init(&q, x);
     q.body = exchange_parse(x, &p);
     const fields f = {q.body, "", &p};
     const json_t *given = q.body ? field_get(&f, chat ? "messages" : "prompt") : NULL;
     const bool empty = q.body && (!given || (json_is_array(given) && !json_array_size(given)) ||
                                   (json_is_string(given) && !json_string_length(given)));
-    if (!p.status && common(&q, &f, x) && empty) {
-        only_load(x, &q, chat);
+    if (!p.status && ollama_keep_alive(&f, &keep_ns) && common(&q, &f, x) && empty) {
+        ollama_keep(x, keep_ns, &p);
+        only_load(x, &q, chat, keep_ns == 0);
         ask_deinit(&q);
         return;
     }
     if (!p.status) (void)(chat ? read_chat(&q, &f) : read_generate(&q, &f));
     ask_start(x, &q, &p);
+    ollama_keep(x, keep_ns, &p);
 }
 
 void serve_ollama_chat(exchange *x) { answer(x, true); }

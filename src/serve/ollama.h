@@ -8,8 +8,11 @@
 /* The model that a body names, as "model" or "name"; NULL after a problem. A body takes its time to be read: not under
  * a lock. */
 const char *ollama_name(exchange *x, problem *p);
-/* "keep_alive": seconds or "5m"; negative for ever, 0 not at all. Of the exchange's model; false after a problem. */
-bool ollama_keep_alive(exchange *x, const fields *f);
+/* "keep_alive": seconds or "5m"; negative for ever, 0 not at all. *ns stays where nothing is said; false after a
+ * problem. It acts when the request was taken. */
+#define KEEP_AS_IT_IS INT64_MIN
+bool ollama_keep_alive(const fields *f, int64_t *ns);
+void ollama_keep(exchange *x, int64_t ns, const problem *p);
 
 json_t *ollama_time(int64_t seconds);
 

@@ -6,10 +6,9 @@
 
 static json_t *problem_json(const problem *p)
 {
-    json_t *message = *p->field ? json_sprintf("%s: %s", p->field, p->text) : json_text(p->text, strlen(p->text));
-    if (!message) message = json_text(p->text, strlen(p->text)); /* a name that is no UTF-8 */
-    return json_pack("{s:{s:o, s:s, s:o, s:o}}", "error", "message", message, "type", problem_openai_type(p->status),
-                     "param", *p->field ? json_text(p->field, strlen(p->field)) : json_null(), "code",
+    return json_pack("{s:{s:o, s:s, s:o, s:o}}", "error", "message", problem_message(p), "type",
+                     problem_openai_type(p->status), "param",
+                     *p->field ? json_text(p->field, strlen(p->field)) : json_null(), "code",
                      *p->code ? json_string(p->code) : json_null());
 }
 
@@ -44,6 +43,7 @@ bool take_json(char **to, const json_t *value, problem *p)
 }
 
 /* ---- tools ---- */
+
 bool openai_has_tool(const ask *q, const char *name, const char *path, problem *p)
 {
     const json_t *tool;
@@ -55,7 +55,6 @@ bool openai_has_tool(const ask *q, const char *name, const char *path, problem *
     }
     return problem_set(p, 400, path, "there is no tool \"%.60s\"", name);
 }
-
 
 static bool choose_tool(ask *q, const fields *f, const json_t *wanted)
 {
@@ -124,8 +123,9 @@ bool openai_format(ask *q, const json_t *format, const char *path, problem *p)
     const json_t *schema = field_get(&f, "schema");
     if (strcmp(type, "text") == 0) return true;
     if (strcmp(type, "json_object") == 0) { /* llama-server takes a schema here */
-        if (schema) return take_json(&q->schema, schema, p);
+        if (schema) return ask_schema(q, schema, path, p);
         free(q->schema);
+        q->schema_field = path;
         q->schema = strdup("{\"type\":\"object\"}");
         return q->schema || problem_set(p, 503, "", "out of memory");
     }
@@ -137,7 +137,7 @@ bool openai_format(ask *q, const json_t *format, const char *path, problem *p)
     if (wrapped) schema = json_object_get(wrapped, "schema");
     snprintf(inner, sizeof(inner), "%s.json_schema.schema", path);
     if (!schema) return problem_set(p, 400, inner, "the schema is missing");
-    return take_json(&q->schema, schema, p);
+    return ask_schema(q, schema, path, p);
 }
 
 bool openai_effort(ask *q, const char *effort, const char *path, problem *p)

@@ -17,7 +17,7 @@ bool openai_tools(ask *q, const fields *f);
 /* Is a tool of that name among them? */
 bool openai_has_tool(const ask *q, const char *name, const char *path, problem *p);
 /* {"type": "text" | "json_object" | "json_schema", ..}: the schema into the ask. */
-bool openai_format(ask *q, const json_t *format, const char *path, problem *p);
+bool openai_format(ask *q, const json_t *format, const char *path, problem *p); /* path: stays */
 /* "low" and so on. */
 bool openai_effort(ask *q, const char *effort, const char *path, problem *p);
 /* How a conversation is rendered: chat_template_kwargs, reasoning_effort, and what it ends with. */

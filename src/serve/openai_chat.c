@@ -89,7 +89,7 @@ static bool formats(ask *q, const fields *f)
 {
     const json_t *format = field_get(f, "response_format"), *schema = field_get(f, "json_schema");
     if (format && !openai_format(q, format, "response_format", f->p)) return false;
-    return !schema || take_json(&q->schema, schema, f->p);
+    return !schema || ask_schema(q, schema, "json_schema", f->p);
 }
 
 static bool read_ask(ask *q, exchange *x, problem *p)

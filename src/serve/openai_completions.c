@@ -35,7 +35,7 @@ static bool switches(ask *q, const fields *f)
     if (options) (void)field_bool(&of, "include_usage", &q->include_usage);
     if (q->echo && q->logprobs)
         return problem_set(f->p, 400, "echo", "probabilities are told of the answer, not of the prompt");
-    if (schema && !take_json(&q->schema, schema, f->p)) return false;
+    if (schema && !ask_schema(q, schema, "json_schema", f->p)) return false;
     return (!format || openai_format(q, format, "response_format", f->p)) && f->p->status == 0;
 }
 
@@ -43,7 +43,8 @@ static bool switches(ask *q, const fields *f)
 static bool read_prompt(ask *q, const model *m, const fields *f)
 {
     const char *suffix = "";
-    if (!field_string(f, "suffix", &suffix) || !*suffix) return f->p->status == 0 && prompts_read(q, m, f, "prompt");
+    if (!field_string(f, "suffix", &suffix) || !*suffix)
+        return f->p->status == 0 && prompts_read(q, m, f, "prompt", MAX_ANSWERS);
     if (!infill_can(m))
         return problem_set(f->p, 400, "suffix", "%s has no tokens for a prefix, a suffix and what lies between",
                            m->name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/serve/problem.c -- problems, and fields of JSON objects that are what they should be or give one. */
 #include "serve/problem.h"
+#include "serve/answers.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,6 +37,16 @@ bool problem_error(problem *p, const char *field, const qn_error *err)
 }
 
 bool problem_passes(const problem *p) { return p->status == 429 || p->status == 503; }
+
+json_t *problem_message(const problem *p)
+{
+    text t = {0};
+    if (*p->field) text_printf(&t, "%s: ", p->field);
+    text_puts(&t, p->text);
+    json_t *made = t.failed ? NULL : json_text(t.data, t.n);
+    text_deinit(&t);
+    return made;
+}
 
 const char *problem_openai_type(int status)
 {

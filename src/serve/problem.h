@@ -37,6 +37,8 @@ bool problem_set(problem *p, int status, const char *field, const char *fmt, ...
 bool problem_error(problem *p, const char *field, const qn_error *err);
 /* May be answered when it is asked again: nothing is wrong with the request. */
 bool problem_passes(const problem *p);
+/* With the field before it, whatever bytes were quoted. */
+json_t *problem_message(const problem *p);
 const char *problem_openai_type(int status);
 const char *problem_anthropic_type(int status);
 

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PROMPTS = 128 };
-
 typedef struct ids {
     qn_token *data;
     size_t n, cap;
@@ -67,7 +65,7 @@ static bool one(ids *to, const model *m, const json_t *value, bool special, cons
     return true;
 }
 
-static bool several(const json_t *value)
+bool prompts_several(const json_t *value)
 {
     const json_t *item;
     size_t i;
@@ -88,15 +86,15 @@ static bool read_one(ask *q, const model *m, const json_t *value, const char *pa
     return good;
 }
 
-bool prompts_read(ask *q, const model *m, const fields *f, const char *name)
+bool prompts_read(ask *q, const model *m, const fields *f, const char *name, size_t most)
 {
     const json_t *value = field_get(f, name), *item;
     char path[64];
     size_t i;
     if (!value) return field_wrong(f, name, "text or a list of tokens");
-    if (!json_is_array(value) || !several(value)) return read_one(q, m, value, name, f->p);
-    if (json_array_size(value) > MAX_PROMPTS)
-        return problem_set(f->p, 400, name, "%zu prompts; %d are possible", json_array_size(value), MAX_PROMPTS);
+    if (!json_is_array(value) || !prompts_several(value)) return read_one(q, m, value, name, f->p);
+    if (json_array_size(value) > most)
+        return problem_set(f->p, 400, name, "%zu of them; %zu are possible", json_array_size(value), most);
     json_array_foreach(value, i, item)
     {
         snprintf(path, sizeof(path), "%s[%zu]", name, i);

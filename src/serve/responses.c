@@ -179,6 +179,7 @@ static bool read_input(ask *q, exchange *x, const fields *f)
         field_wrong(f, "input", "text or a list of items");
     }
     json_object_set_new(q->own, "history", messages);
+    q->prompt_field = "input";
     q->messages = json_array();
     if (field_string(f, "instructions", &instructions))
         json_array_append_new(q->messages, json_pack("{s:s, s:s}", "role", "system", "content", instructions));
@@ -249,8 +250,8 @@ static bool read_tools(ask *q, exchange *x, const fields *f)
     if (f->p->status) return false;
     const char *forced = q->tool_choice;
     if (!openai_tools(q, &of)) return false;
-    if (forced) q->tool_choice = forced;
     if (forced && !openai_has_tool(q, forced, "tool_choice.name", f->p)) return false;
+    if (forced) q->tool_choice = forced;
     if (field_bool(f, "parallel_tool_calls", &parallel)) q->single_call = !parallel;
     return f->p->status == 0;
 }

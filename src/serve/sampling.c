@@ -59,25 +59,26 @@ static bool add_stop(ask *q, const char *s, const char *path, problem *p)
 
 bool ask_stops(ask *q, const fields *f, const char *name)
 {
-    char path[64];
+    char path[64], place[192];
     const json_t *value = field_get(f, name), *item;
     size_t i;
     if (!value) return true;
     if (json_is_string(value)) {
         const char *one;
         if (!field_string(f, name, &one)) return false;
-        return q->n_stop == MAX_STOPS || add_stop(q, one, name, f->p);
+        return q->n_stop == MAX_STOPS || add_stop(q, one, field_path(f, name, place, sizeof(place)), f->p);
     }
     if (!field_array(f, name)) return false;
     json_array_foreach(value, i, item)
     {
         snprintf(path, sizeof(path), "%s[%zu]", name, i);
+        field_path(f, path, place, sizeof(place));
         const char *s = json_string_value(item);
         if (!s || strlen(s) != json_string_length(item))
-            return problem_set(f->p, 400, path, "found %s, expected text",
+            return problem_set(f->p, 400, place, "found %s, expected text",
                                s ? "a NUL character" : json_type_name(item));
-        if (q->n_stop == MAX_STOPS) return problem_set(f->p, 400, path, "more than %d stop strings", MAX_STOPS);
-        if (!add_stop(q, s, path, f->p)) return false;
+        if (q->n_stop == MAX_STOPS) return problem_set(f->p, 400, place, "more than %d stop strings", MAX_STOPS);
+        if (!add_stop(q, s, place, f->p)) return false;
     }
     return true;
 }

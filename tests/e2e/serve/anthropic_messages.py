@@ -154,6 +154,9 @@ def test_refusals():
             ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, 400, "messages[0].content[0].tool_use_id"),
             ({"messages": [{"role": "user", "content": 5}]}, 400, "messages[0].content"), ({"tools": [{"type": "bash_1"}]}, 400, "tools[0].type"),
             ({"tools": [TOOL], "tool_choice": {"type": "x"}}, 400, "tool_choice.type"), ({"tool_choice": {"type": "any"}}, 400, "tool_choice"),
+            ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "other"}}, 400, "tool_choice.name"),
+            ({"messages": [{"role": "a" + "é" * 30, "content": "x"}]}, 400, "messages[0].role: \"aé"),
+            ({"output_config": {"format": {"type": "json_schema", "schema": {"not": {}}}}}, 400, "output_config.format:"),
             ({"thinking": {"type": "x"}}, 400, "thinking.type"), ({"thinking": {"type": "enabled", "budget_tokens": 1}}, 400, "thinking.budget_tokens"),
             ({"system": 3}, 400, "system"), ({"stop_sequences": [3]}, 400, "stop_sequences[0]"),
             ({"messages": [{"role": "user", "content": "x " * 2000}]}, 400, "512")):

@@ -32,7 +32,9 @@ def test_all_alike():
     exact = [list(struct.unpack("<192f", base64.b64decode(d["embedding"]))) for d in packed]
     same(exact)
     assert [[struct.unpack("f", struct.pack("f", x))[0] for x in d["embedding"]] for d in r["data"]] == exact
-    same(server.good("/api/embed", {"model": "chat", "input": TEXTS})["embeddings"])
+    theirs = server.good("/api/embed", {"model": "chat", "input": TEXTS})
+    same(theirs["embeddings"])
+    assert 0 < theirs["load_duration"] < theirs["total_duration"] and theirs["prompt_eval_count"] == r["usage"]["prompt_tokens"]
     same([d["embedding"][0] for d in server.good("/embedding", {"content": TEXTS})])
     same([server.good("/api/embeddings", {"model": "chat", "prompt": t})["embedding"] for t in TEXTS])
     same([server.good("/v1/embeddings", {"input": t})["data"][0]["embedding"] for t in TEXTS])
@@ -43,6 +45,15 @@ def test_ids():
     ids = [server.good("/tokenize", {"content": t, "add_special": True})["tokens"] for t in plain]
     by_ids = server.good("/v1/embeddings", {"input": ids})
     assert [d["embedding"] for d in by_ids["data"]] == [d["embedding"] for d in server.good("/v1/embeddings", {"input": plain})["data"]]
+
+
+def test_many():
+    """As many texts as there may be, more than there are answers to a request of another kind."""
+    words = [f"{i}" for i in range(2048)]
+    many = [d["embedding"] for d in server.good("/v1/embeddings", {"input": words})["data"]]
+    assert len(many) == 2048
+    for i in 0, 129, 2047:
+        assert server.good("/v1/embeddings", {"input": words[i]})["data"][0]["embedding"] == many[i]
 
 
 def test_crowd():
@@ -61,11 +72,17 @@ def test_crowd():
 def test_refusals():
     for body, field in (({}, "input"), ({"input": 3}, "input"), ({"input": ["x", 3.5]}, "input[1]"),
                         ({"input": "x", "encoding_format": "int8"}, "encoding_format"), ({"input": "x", "dimensions": 64}, "dimensions"),
-                        ({"input": "x " * 3000}, "input[0]"), ({"input": [99999]}, "input[0]")):
+                        ({"input": "x " * 3000}, "input"), ({"input": [99999]}, "input[0]"),
+                        ({"input": ["x", "x " * 3000]}, "input[1]"), ({"input": [[1], []]}, "input[1]"), ({"input": ["x"] * 2049}, "input")):
         status, reply = server.post("/v1/embeddings", body)
         assert status == 400 and reply["error"]["param"] == field, (field, reply)
     status, reply = server.post("/v1/rerank", {"query": "a", "documents": ["b"]})
     assert status == 400 and "head" in reply["error"]["message"]
+    for path, body, field in (("/embedding", {"content": "x " * 3000}, "content"), ("/embedding", {"content": ["x", "x " * 3000]}, "content[1]"),
+                              ("/api/embeddings", {"model": "chat", "prompt": "x " * 3000}, "prompt")):
+        status, reply = server.post(path, body)
+        said = reply["error"]["message"] if path == "/embedding" else reply["error"]
+        assert status == 400 and said.startswith(field + ": "), (field, reply)
     for body, field in (({"documents": ["b"]}, "query"), ({"query": "a"}, "documents"), ({"query": "a", "documents": [3]}, "documents[0]")):
         status, reply = server.post("/v1/rerank", body)
         assert status == 400 and reply["error"]["param"] == field, reply

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Ollama's endpoints: lines are whole answers in pieces."""
 import json, sys
-from lib import Server, run
+from lib import Server, run, until
 
 quern, source = sys.argv[1:3]
 server = Server(quern, source + "/models/chat.gguf")
@@ -91,6 +91,26 @@ def test_models():
         assert r["done"] and r["done_reason"] == "load"
 
 
+def test_load():
+    """How long the model was waited for; what unloads it, and what does not."""
+    with Server(quern, [source + "/models/chat.gguf", source + "/models/shakespeare.gguf"]) as s:
+        def loaded():
+            return [m["name"] for m in s.get("/api/ps")[1]["models"]]
+        body = {"model": "chat", "messages": SUM, "stream": False, "think": False, "options": {"temperature": 0}}
+        for _ in range(2):
+            r = s.good("/api/chat", body)
+            assert 0 < r["load_duration"] < r["total_duration"], r
+        for path, more in (("/api/chat", {"options": {"temperature": "x"}}), ("/api/chat", {"messages": "x"}), ("/api/generate", {"prompt": 5}),
+                           ("/api/chat", {"messages": [{"role": "user", "content": "x " * 2000}]}), ("/api/embed", {"input": 5})):
+            assert s.post(path, {**body, "keep_alive": 0, **more})[0] == 400
+        assert loaded() == ["chat:latest"] and "unloaded" not in s.said()
+        for keep in "0m", 0, "0s", 0.0, "0h0m":
+            assert s.good("/api/generate", {"model": "chat", "keep_alive": "5m"})["done_reason"] == "load"
+            assert s.good("/api/generate", {"model": "chat", "keep_alive": keep})["done_reason"] == "unload"
+            assert until(lambda: loaded() == [])
+        assert s.good("/api/chat", {**body, "keep_alive": 0})["message"]["content"] and until(lambda: loaded() == [])
+
+
 def test_refusals():
     for path, more, word in (("/api/chat", {"messages": "x"}, "messages"), ("/api/chat", {"format": "xml"}, "format"),
                              ("/api/chat", {"think": "much"}, "think"), ("/api/chat", {"options": {"num_ctx": 100000}}, "options.num_ctx"),
@@ -98,7 +118,9 @@ def test_refusals():
                              ("/api/chat", {"messages": [{"role": "user", "content": "x", "images": ["abcd"]}]}, "messages[0].images"),
                              ("/api/generate", {"prompt": "x", "suffix": "y"}, "suffix"), ("/api/generate", {"prompt": 5}, "prompt"),
                              ("/api/chat", {"messages": [{"role": "user", "content": "x " * 2000}]}, "512"),  # never cut, as Ollama does
-                             ("/api/generate", {"prompt": "x " * 2000, "truncate": True}, "512"),
+                             ("/api/generate", {"prompt": "x " * 2000, "truncate": True}, "prompt: the prompt has 2010 tokens, the context 512"),
+                             ("/api/chat", {"options": {"stop": ["a", 1]}}, "options.stop[1]: "), ("/api/chat", {"format": {"not": {}}}, "format: "),
+                             ("/api/chat", {"think": "a" + "é" * 30}, "think: \"aé"),
                              ("/api/embed", {"input": "x " * 2000, "truncate": True}, "512")):
         status, reply = server.post(path, {"model": "chat", "messages": SUM, **more})
         assert status == 400 and word in reply["error"], (more, status, reply)

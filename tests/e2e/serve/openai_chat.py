@@ -224,6 +224,11 @@ def test_refusals():
     refused(400, "tools[0].type", "retrieval", tools=[{"type": "retrieval"}])
     refused(400, "tool_choice", "maybe", tools=[WEATHER], tool_choice="maybe")
     refused(400, "tool_choice", "no tools", tool_choice="required")
+    other = {"type": "function", "function": {"name": "other"}}
+    for tools in {}, {"tools": [WEATHER]}:
+        refused(400, "tool_choice.function.name", '"other"', tool_choice=other, **tools)
+    refused(400, "json_schema", "not", json_schema={"not": {}})
+    refused(400, "max_completion_tokens", "-2", max_completion_tokens=-2)
     refused(400, "response_format.type", "yaml", response_format={"type": "yaml"})
     refused(400, "response_format", "not", response_format={"type": "json_schema", "json_schema": {"schema": {"not": {}}}})
     refused(400, "grammar", "line", grammar="root = x")

@@ -137,9 +137,12 @@ def test_refusals():
                         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content[0].type"),
                         ({"input": [{"content": "x"}]}, "input[0].role"), ({"input": [{"type": "function_call"}]}, "input[0]"),
                         ({"background": True}, "background"), ({"tools": [{}]}, "tools[0]"), ({"tools": [{"type": "function"}]}, "tools[0]"),
-                        ({"max_output_tokens": 0}, "max_output_tokens"),
-                        ({"metadata": {"a": "x" * 5000}}, "metadata"), ({"metadata": {str(i): "" for i in range(17)}}, "metadata"), ({"reasoning": {"effort": "x"}}, "reasoning.effort"),
-                        ({"text": {"format": {"type": "x"}}}, "text.format.type"), ({"input": "x " * 2000}, "messages"), ({"tool_choice": "required"}, "tool_choice")):
+                        ({"max_output_tokens": 0}, "max_output_tokens"), ({"metadata": {"a": "x" * 5000}}, "metadata"),
+                        ({"metadata": {str(i): "" for i in range(17)}}, "metadata"), ({"reasoning": {"effort": "x"}}, "reasoning.effort"),
+                        ({"text": {"format": {"type": "x"}}}, "text.format.type"), ({"input": "x " * 2000}, "input"), ({"tool_choice": "required"}, "tool_choice"),
+                        ({"tool_choice": {"type": "function", "name": "other"}}, "tool_choice.name"),
+                        ({"tools": [TOOL], "tool_choice": {"type": "function", "name": "other"}}, "tool_choice.name"),
+                        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {"not": {}}}}}, "text.format")):
         status, reply = server.post(PATH, {"input": "x", **more}, **ME)
         assert status == 400 and reply["error"]["param"] == field, (more, reply)
 
