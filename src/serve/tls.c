@@ -91,16 +91,20 @@ bool tls_read(server *s, qn_error *err)
         release(c);
         return false;
     }
-    pthread_mutex_lock(&s->lock);
-    const uint64_t last = s->last_id;
-    pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&lock);
-    if (now) {
-        now->retired = last;
-        now->next = old;
-        old = now;
+    certificate *before = now;
+    if (before) {
+        before->retired = UINT64_MAX; /* until we know */
+        before->next = old;
+        old = before;
     }
     now = c;
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&s->lock);
+    const uint64_t last = s->last_id; /* who comes from here on is shown the new one */
+    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&lock);
+    if (before) before->retired = last;
     pthread_mutex_unlock(&lock);
     return true;
 }

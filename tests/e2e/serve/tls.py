@@ -149,6 +149,31 @@ def test_reload():
     assert "key alice" in server.said() or "key bob" in server.said()
 
 
+def test_reload_crowd():
+    """Who says hello while certificates are replaced is shown one of them to the end."""
+    over, wrong, n = threading.Event(), [], [0] * 4
+    use("second")
+    with open("keys", "w") as f:
+        f.write("[alice]\none\n[bob]\ntwo\n")
+
+    def hello(i):
+        while not over.is_set():
+            try:
+                n[i] += ask("GET", "/health", name="second")[0] == 200
+            except BaseException as e:
+                wrong.append(e)
+                return
+    threads = [threading.Thread(target=hello, args=(i,)) for i in range(4)]
+    [t.start() for t in threads]
+    for _ in range(20):
+        before = server.said().count("the certificate was read again")
+        server.process.send_signal(signal.SIGHUP)
+        assert until(lambda: server.said().count("the certificate was read again") > before)
+    over.set()
+    [t.join() for t in threads]
+    assert not wrong and all(n), (wrong, n)
+
+
 def test_ps():
     use("second")
     env = {**os.environ, "QUERN_HOST": f"https://127.0.0.1:{server.port}", "QUERN_API_KEY": "two"}
