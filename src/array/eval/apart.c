@@ -12,6 +12,8 @@
 
 /* ---- which nodes a value takes ---- */
 
+static bool is_update(const qn_node *n) { return qn__op_info(n->op)->kind == QN_KIND_update; }
+
 static void mark_sources(const qn_graph *g, uint8_t *part)
 {
     for (int32_t i = g->n_nodes - 1; i >= 0; i--) {
@@ -58,11 +60,16 @@ typedef struct search {
     uint8_t *part;
 } search;
 
-/* Can those run which are in [from, to), or with from < 0 all that are not bad? */
+/* Can those run which are in [from, to), or with from < 0 all that are not bad? A write that one of them reads happens
+ * with it, so what it writes to does not wait. */
 static qn_status attempt(search *f, int32_t from, int32_t to, bool only_try, bool *began, qn_error *err)
 {
     for (int32_t i = 0; i < f->n; i++) f->list[i]->aside = from < 0 ? f->bad[i] : i < from || i >= to;
     mark_needed(f->ctx, false, f->part);
+    for (int32_t i = 0; i < f->n; i++) {
+        const qn_node *value = f->list[i]->value;
+        if (f->part[value->id] && is_update(value)) f->list[i]->aside = false;
+    }
     return qn__flush_part(f->ctx, f->part, only_try, began, err);
 }
 
@@ -157,8 +164,6 @@ typedef struct taken {
     int32_t *last;    /* by id of a root: the last update of it that has run, -1 none */
     uint8_t *stale;   /* by id */
 } taken;
-
-static bool is_update(const qn_node *n) { return qn__op_info(n->op)->kind == QN_KIND_update; }
 
 /* Does it read memory that is not there any more? */
 static void find_stale(taken *t)

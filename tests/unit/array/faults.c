@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/unit/array/faults.c -- what a program does wrong: found, said, and of no consequence to anything else. */
 #include "rig.h"
+#include "unit/base/failing.h"
 
 /* ---- handles that have ended ---- */
 
@@ -519,6 +520,35 @@ static void what_waits_keeps_its_sources(void **state)
     context_end(c);
 }
 
+/* A write that waits for memory happens as soon as something that runs reads it, and no second time. */
+static void a_write_that_waited_happens_once(void **state)
+{
+    (void)state;
+    enum { N = 1 << 22 };
+    books_open(-1);
+    qn_context *c = context_new();
+    qn_tensor *p = qn_ones(c, qn_shape_of(4), F32), *q = qn_ones(c, qn_shape_of(4), F32);
+    const void *at = qn_data(p);
+    OK(c, qn_scope_begin(c));
+    qn_tensor *wide = qn_expand(qn_zeros(c, qn_shape_of(1), F32), qn_shape_of(N));
+    GOOD(c, qn_add_(p, qn_sum(qn_exp(wide), QN_ALL, false)));
+    (void)qn_scope_end(c, NULL);
+    qn_tensor *of_p = qn_mul_number(p, 1);
+    books.limit = books.bytes + 2 * N;
+    assert_int_equal(qn_eval(of_p), QN_STATUS_nomem);
+    qn_context_clear(c);
+    EXPECT(qn_add_number(q, 1), 2, 2, 2, 2);
+    books.limit = 0;
+    EXPECT(of_p, N + 1, N + 1, N + 1, N + 1);
+    EXPECT(p, N + 1, N + 1, N + 1, N + 1);
+    assert_ptr_equal(qn_data(p), at);
+    GOOD(c, qn_add_(p, q));
+    EXPECT(p, N + 2, N + 2, N + 2, N + 2);
+    assert_ptr_equal(qn_data(p), at);
+    context_end(c);
+    books_close();
+}
+
 /* What is recorded can be run: rows of stride 0, rows of size 1, no rows. */
 static void norms_take_every_layout(void **state)
 {
@@ -567,6 +597,7 @@ int main(void)
         cmocka_unit_test(a_saturated_wrong_answer_has_a_gradient),
         cmocka_unit_test(only_what_depends_on_it_fails),
         cmocka_unit_test(what_waits_keeps_its_sources),
+        cmocka_unit_test(a_write_that_waited_happens_once),
         cmocka_unit_test(norms_take_every_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/base/failing.h -- cmocka, and an allocator hook that fails the N-th allocation and keeps its own books, so
- * that a leak, a wrong size or a wrong alignment shows without any sanitizer. */
+/* tests/unit/base/failing.h -- cmocka, and an allocator hook that fails the N-th allocation, or what exceeds a limit,
+ * and keeps its own books, so that a leak, a wrong size or a wrong alignment shows without any sanitizer. */
 #ifndef QN_TEST_FAILING_H
 #define QN_TEST_FAILING_H
 
@@ -21,6 +21,7 @@ static struct {
     _Atomic long countdown; /* the allocation that takes it to 0 fails; negative: none fails */
     _Atomic long n_alloc, n_release, n_failed;
     _Atomic long long bytes;
+    _Atomic long long limit; /* of bytes: an allocation that would exceed it fails; 0: none */
 } books;
 
 static inline void *books_alloc(void *ctx, size_t size, size_t align)
@@ -28,6 +29,10 @@ static inline void *books_alloc(void *ctx, size_t size, size_t align)
     assert_ptr_equal(ctx, &books);
     assert_true(align >= 16 && (align & (align - 1)) == 0);
     if (atomic_fetch_sub(&books.countdown, 1) == 0) {
+        books.n_failed++;
+        return NULL;
+    }
+    if (books.limit > 0 && books.bytes + (long long)size > books.limit) {
         books.n_failed++;
         return NULL;
     }
@@ -53,7 +58,7 @@ static inline void books_open(long fail_at)
 {
     books.countdown = fail_at;
     books.n_alloc = books.n_release = books.n_failed = 0;
-    books.bytes = 0;
+    books.bytes = books.limit = 0;
     qn_set_allocator(&(qn_allocator){books_alloc, books_release, &books});
 }
 
