@@ -225,6 +225,7 @@ static bool take_out(taken *t, int32_t n_outputs)
     for (int32_t i = 0; i < n_outputs; i++) {
         qn_storage *s = ctx->outputs[i];
         s->memory = ctx->output_memory[i];
+        s->lost = false;
         t->stale[s->value->id] = 0;
         good = become_param(ctx, s, s->value) && good;
     }

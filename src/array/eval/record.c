@@ -126,7 +126,7 @@ static qn_node *new_leaf(qn_context *ctx, qn_dtype dtype, const qn_shape *shape,
 static qn_node *root_of(qn_storage *s)
 {
     if (s->value != NULL) return s->value;
-    if (s->leaf != NULL) return s->leaf;
+    if (s->leaf != NULL && !s->lost) return s->leaf;
     if (s->lost || s->memory == NULL) {
         (void)QN_FAIL(qn__err(s->ctx), state, "the value of a tensor was lost when a run failed");
         return NULL;

@@ -520,6 +520,30 @@ static void what_waits_keeps_its_sources(void **state)
     context_end(c);
 }
 
+/* What is lost stays so, also where its memory is needed for something else, until all of it is written anew. */
+static void what_is_lost_is_written_anew(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = qn_ones(c, QN_SCALAR, F32), *y = qn_ones(c, QN_SCALAR, F32), *w = qn_ones(c, QN_SCALAR, F32);
+    OK(c, qn_eval_all(c));
+    OK(c, qn_scope_begin(c));
+    qn_tensor *of_x = qn_sum(qn_add_number(qn_expand(x, qn_shape_of(HUGE_DIM)), 1), QN_ALL, false),
+              *of_y = qn_sum(qn_add_number(qn_expand(y, qn_shape_of(HUGE_DIM)), 1), QN_ALL, false);
+    qn_tensor *waits = qn_keep(qn_add(w, of_x)), *z = qn_keep(qn_add(y, of_y)); /* waits reads w as it is now */
+    GOOD(c, qn_add_(w, of_y));
+    (void)qn_scope_end(c, NULL);
+    GOOD(c, qn_mul_number_(y, 7)); /* over what z and w were to read */
+    EXPECT(y, 7);
+    REFUSED(c, qn_add_number(w, 1), "was lost");
+    REFUSED(c, qn_add_number(z, 1), "was lost");
+    FAILS_ALONE(c, waits, "add [281474976710656]: activations of cpu");
+    GOOD(c, qn_copy_(z, x));
+    EXPECT(z, 1);
+    EXPECT(qn_add_number(z, 1), 2);
+    context_end(c);
+}
+
 /* A write that waits for memory happens as soon as something that runs reads it, and no second time. */
 static void a_write_that_waited_happens_once(void **state)
 {
@@ -597,6 +621,7 @@ int main(void)
         cmocka_unit_test(a_saturated_wrong_answer_has_a_gradient),
         cmocka_unit_test(only_what_depends_on_it_fails),
         cmocka_unit_test(what_waits_keeps_its_sources),
+        cmocka_unit_test(what_is_lost_is_written_anew),
         cmocka_unit_test(a_write_that_waited_happens_once),
         cmocka_unit_test(norms_take_every_layout),
     };
