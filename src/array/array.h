@@ -338,6 +338,9 @@ qn_tensor *qn__apply_into(qn_tensor *dst, bool in_place, qn_op op, const void *a
 /* ---- flush.c ---- */
 /* Runs all that is pending. */
 qn_status qn__flush(qn_context *ctx);
+/* The same in one run or not at all, for those to whom a part is worse than nothing. Where the run could not begin, the
+ * epoch stays, and nothing has changed. */
+qn_status qn__flush_whole(qn_context *ctx);
 /* The same, where it matters whether `wanted` can be computed (NULL: nothing), or all: what cannot run, for want of
  * memory above all, waits, and so does what depends on it. */
 qn_status qn__flush_for(qn_context *ctx, const qn_storage *wanted, bool all);
@@ -353,6 +356,8 @@ bool qn__any_aside(qn_context *ctx);
 void qn__settle_part(qn_context *ctx, const uint8_t *part, int32_t n_outputs);
 /* Nothing of what is pending happens: memory holds what it held, and values that were still to have memory are lost. */
 void qn__discard(qn_context *ctx);
+/* What waits is lost, also where there is memory: others have gone on without it. Still listed. */
+void qn__lose_aside(qn_context *ctx);
 
 /* The storages that somebody can see are outputs of the pending graph, by id of their nodes; and back. */
 qn_status qn__mark_outputs(qn_context *ctx, int32_t *n_outputs, qn_error *err);

@@ -20,8 +20,8 @@ typedef struct qn_optim_slot {
     qn_tensor *target; /* what is stepped: the parameter, or its master copy in F32 */
     qn_tensor *state;  /* [rows, elements] of the target's dtype; NULL when there are no rows */
     int64_t step;      /* steps taken */
+    int64_t settled;   /* of those, what qn__optim_discard leaves */
     int32_t group;
-    bool stepped; /* by the last step */
 } qn_optim_slot;
 
 typedef struct qn_optim_group {
@@ -53,7 +53,6 @@ struct qn_optimizer {
     qn_optim_slot *slots;
     qn_optim_undo *undo; /* [3 * n_slots] */
     int32_t n_groups, n_slots, cap_groups, cap_slots;
-    uint32_t step_epoch;         /* of the pending graph that the last step was recorded in */
     qn_tensor *one;              /* 0-d F64 */
     qn_tensor *factor;           /* 0-d F64 of the next step, NULL for 1 */
     double unscale;              /* the next step takes gradients times this too */
@@ -65,9 +64,11 @@ struct qn_optimizer {
 
 /* Ends what holds for one step only. */
 void qn__optim_next(qn_optimizer *o);
-/* Nothing of what is pending in the context happens, the last step among it: for whoever recorded all of it, and could
- * not run it. */
+/* Nothing of what is pending in the context happens, nor any step since the last qn__optim_settle: for whoever recorded
+ * all of it, and could not run it. */
 void qn__optim_discard(qn_optimizer *o);
+/* What was stepped so far has been run. */
+void qn__optim_settle(qn_optimizer *o);
 /* The sum of squares of the gradients that are there, 0-d F64; NULL on failure. */
 qn_tensor *qn__optim_sum_of_squares(const qn_optimizer *o);
 

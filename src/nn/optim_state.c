@@ -119,7 +119,7 @@ qn_status qn_optimizer_state_set(qn_optimizer *o)
     if (steps == NULL) return QN_FAIL_NOMEM(qn__err(o->ctx), bytes);
     double *groups = (double *)(void *)(steps + o->n_slots);
     const qn_status status = read_numbers(o, steps, groups);
-    for (int i = 0; i < o->n_slots && status == QN_OK; i++) o->slots[i].step = steps[i];
+    for (int i = 0; i < o->n_slots && status == QN_OK; i++) o->slots[i].step = o->slots[i].settled = steps[i];
     for (int i = 0; i < o->n_groups && status == QN_OK; i++)
         o->groups[i] = (qn_optim_group){groups[2 * i], groups[2 * i + 1]};
     qn__free(steps);

@@ -81,7 +81,7 @@ static qn_status run_now(qn_optim_step *s, qn_mark m)
 {
     qn_context *ctx = s->o->ctx;
     const uint32_t epoch = ctx->epoch;
-    const qn_status status = qn__flush(ctx);
+    const qn_status status = qn__flush_whole(ctx); /* some parameters' steps without the others' would be none */
     if (status == QN_OK || ctx->epoch != epoch) return status;
     take_back(s);
     qn__roll_back(ctx, m);
@@ -103,23 +103,22 @@ qn_status qn_optimizer_step(qn_optimizer *o)
         qn__roll_back(ctx, m);
         return status;
     }
-    if (m.n_nodes == 0 || o->looked) QN_TRY(run_now(&s, m));
-    for (int i = 0; i < o->n_slots; i++) {
-        qn_optim_slot *slot = &o->slots[i];
-        slot->stepped = qn_grad(slot->param) != NULL;
-        slot->step += slot->stepped;
-    }
-    o->step_epoch = ctx->epoch;
+    const bool now = m.n_nodes == 0 || o->looked;
+    if (now) QN_TRY(run_now(&s, m));
+    for (int i = 0; i < o->n_slots; i++) o->slots[i].step += qn_grad(o->slots[i].param) != NULL;
+    if (now) qn__optim_settle(o);
     qn__optim_next(o);
     return QN_OK;
 }
 
+void qn__optim_settle(qn_optimizer *o)
+{
+    for (int i = 0; i < o->n_slots; i++) o->slots[i].settled = o->slots[i].step;
+}
+
 void qn__optim_discard(qn_optimizer *o)
 {
-    for (int i = 0; i < o->n_slots && o->step_epoch == o->ctx->epoch; i++) {
-        o->slots[i].step -= o->slots[i].stepped;
-        o->slots[i].stepped = false;
-    }
+    for (int i = 0; i < o->n_slots; i++) o->slots[i].step = o->slots[i].settled;
     qn__optim_next(o);
     qn__discard(o->ctx);
 }

@@ -271,7 +271,9 @@ static bool run_batch(qn_trainer *t, int32_t accum, double *loss, double *norm)
     qn_tensor *l = batch(t, first + (int64_t)accum * t->o.n_batch, divisor), *n = NULL;
     if (l && last) n = qn_keep(qn__train_update(t));
     qn_scope_end(t->ctx, NULL);
-    const bool good = l && (n || !last) && qn_eval(l) == QN_OK; /* one attempt: what fails is taken back */
+    /* One run or none, so that what fails can be taken back: a loss alone, or the update of some weights, would be
+     * no step. */
+    const bool good = l && (n || !last) && qn__flush_whole(t->ctx) == QN_OK;
     if (good) *loss += qn_item(l);
     if (good && last) *norm = qn_item(n);
     qn_release(l);
@@ -295,6 +297,7 @@ qn_status qn_trainer_step(qn_trainer *t, qn_train_step *out, qn_error *err)
     qn_manual_seed(t->ctx, t->o.seed + (uint64_t)(t->step + 1) * UINT64_C(0x9e3779b97f4a7c15));
     for (int32_t i = 0; i < t->o.n_accum; i++)
         if (!run_batch(t, i, &loss, &norm)) return forget(t, err);
+    qn__optim_settle(t->optimizer);
     t->step++;
     *out = (qn_train_step){.step = t->step, .n_steps = t->n_steps, .loss = loss, .grad_norm = norm, .lr = lr};
     if (!isfinite(loss) || !isfinite(norm))

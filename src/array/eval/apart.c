@@ -290,7 +290,7 @@ void qn__settle_part(qn_context *ctx, const uint8_t *part, int32_t n_outputs)
         prune(ctx, t.stale + n);
     } else {
         for (int32_t i = 0; i < n_outputs; i++) ctx->outputs[i]->memory = ctx->output_memory[i];
-        for (qn_storage *s = ctx->pending; s != NULL; s = s->next) s->lost |= s->aside;
+        qn__lose_aside(ctx);
         qn__discard(ctx);
     }
     qn__free(t.version);

@@ -247,9 +247,6 @@ static qn_status bind_outputs(qn_context *ctx, qn_exec *e, qn_error *err)
  * nobody knows how far it came. */
 static void settle(qn_context *ctx, const qn_exec *e, int32_t n_outputs, int32_t stopped)
 {
-    for (qn_storage *s = ctx->pending; s != NULL; s = s->next) { /* they waited for what will not come */
-        if (s->aside) s->lost = true;
-    }
     for (int32_t i = 0; i < n_outputs; i++) {
         qn_storage *s = ctx->outputs[i];
         s->lost = ((const slots *)qn__exec_graph(e)->owner)->outputs[i]->id >= stopped;
@@ -278,8 +275,13 @@ static void settle(qn_context *ctx, const qn_exec *e, int32_t n_outputs, int32_t
 
 void qn__discard(qn_context *ctx)
 {
-    for (qn_storage *s = ctx->pending; s != NULL; s = s->next) s->lost = s->memory == NULL;
+    for (qn_storage *s = ctx->pending; s != NULL; s = s->next) s->lost |= s->memory == NULL;
     settle(ctx, NULL, 0, 0);
+}
+
+void qn__lose_aside(qn_context *ctx)
+{
+    for (qn_storage *s = ctx->pending; s != NULL; s = s->next) s->lost |= s->aside;
 }
 
 /* Up to where nothing can fail any more but by values. */
@@ -317,16 +319,18 @@ qn_status qn__flush_part(qn_context *ctx, const uint8_t *part, bool only_try, bo
     *began = true;
     ctx->n_runs++;
     ctx->n_fallbacks += (uint64_t)qn__exec_n_fallbacks(e);
-    if (part != NULL && status == QN_OK)
+    if (part != NULL && status == QN_OK) {
         qn__settle_part(ctx, part, n_outputs);
-    else
-        settle(ctx, e, n_outputs, status != QN_OK && stopped == INT32_MAX ? -1 : stopped);
+        return QN_OK;
+    }
+    qn__lose_aside(ctx);
+    settle(ctx, e, n_outputs, status != QN_OK && stopped == INT32_MAX ? -1 : stopped);
     return status;
 }
 
-qn_status qn__flush_for(qn_context *ctx, const qn_storage *wanted, bool all)
+/* Not while something else goes on. */
+static qn_status may_run(qn_context *ctx, qn_error *err)
 {
-    qn_error *err = qn__err(ctx);
     if (ctx->look.running != NULL)
         return QN_FAIL(err, state, "a value was looked at inside the evaluation callback; qn_context_read_node reads");
     if (ctx->in_backward) {
@@ -334,6 +338,13 @@ qn_status qn__flush_for(qn_context *ctx, const qn_storage *wanted, bool all)
         return QN_FAIL(err, state,
                        "checkpoint: a value was looked at while the function was called again for backward");
     }
+    return QN_OK;
+}
+
+qn_status qn__flush_for(qn_context *ctx, const qn_storage *wanted, bool all)
+{
+    qn_error *err = qn__err(ctx);
+    QN_TRY(may_run(ctx, err));
     bool began = false;
     const bool waiting = qn__any_aside(ctx);
     if (ctx->pending == NULL) { /* nobody sees anything of what was recorded */
@@ -350,3 +361,16 @@ qn_status qn__flush_for(qn_context *ctx, const qn_storage *wanted, bool all)
 }
 
 qn_status qn__flush(qn_context *ctx) { return qn__flush_for(ctx, NULL, true); }
+
+qn_status qn__flush_whole(qn_context *ctx)
+{
+    qn_error *err = qn__err(ctx), why = {0};
+    bool began;
+    QN_TRY(may_run(ctx, err));
+    (void)qn__any_aside(ctx);
+    if (ctx->pending == NULL) return qn__flush(ctx);
+    for (qn_storage *s = ctx->pending; s != NULL; s = s->next) s->aside = false;
+    const qn_status status = qn__flush_part(ctx, NULL, false, &began, &why);
+    if (status != QN_OK) *err = why;
+    return status;
+}

@@ -17,6 +17,7 @@
 #include <quern/train.h>
 
 #include "train/train.h"
+#include "unit/base/failing.h"
 
 enum { TEXT_BYTES = 12000 };
 
@@ -404,6 +405,84 @@ static void bf16(void **state)
     unlink(model);
 }
 
+/* ---- less than it takes ---- */
+
+static void same_files(const char *a, const char *b)
+{
+    FILE *f = fopen(a, "rb"), *g = fopen(b, "rb");
+    char x[4096], y[4096];
+    size_t n;
+    assert_true(f && g);
+    do {
+        n = fread(x, 1, sizeof x, f);
+        assert_int_equal(fread(y, 1, sizeof y, g), n);
+        assert_memory_equal(x, y, n);
+    } while (n > 0);
+    fclose(f);
+    fclose(g);
+}
+
+static void save(qn_trainer *t, const char *path)
+{
+    qn_error err;
+    if (qn_trainer_save(t, path, &err) != QN_OK) fail_msg("%s", err.text);
+}
+
+#define LEAN_PATH(name) QN_BUILD_DIR "/t_train_trainer_lean_" name ".safetensors"
+
+/* Wherever memory ends in a step, all of the trainer is as it was, and tried again with memory the step is the one that
+ * it would have been. */
+static void lean_case(qn_train_options o)
+{
+    qn_error err;
+    qn_trainer *t = create(&o);
+    (void)step(t);
+    save(t, LEAN_PATH("before"));
+    const double loss = step(t);
+    save(t, LEAN_PATH("after"));
+    qn_trainer_destroy(t);
+    int n_failed = 0;
+    qn_status status = QN_STATUS_nomem;
+    for (double room = 256 << 10; status != QN_OK; room *= 1.1) {
+        qn_train_step s;
+        books_open(-1);
+        t = create(&o);
+        if (qn_trainer_load(t, LEAN_PATH("before"), &err) != QN_OK) fail_msg("%s", err.text);
+        books.limit = books.bytes + (long long)room;
+        status = qn_trainer_step(t, &s, &err);
+        books.limit = 0;
+        if (status != QN_OK) {
+            if (status != QN_STATUS_nomem) fail_msg("%.0f bytes: %s", room, err.text);
+            save(t, LEAN_PATH("have"));
+            same_files(LEAN_PATH("before"), LEAN_PATH("have"));
+            assert_true(step(t) == loss);
+            n_failed++;
+        } else {
+            assert_true(s.loss + s.grad_norm == loss);
+        }
+        save(t, LEAN_PATH("have"));
+        same_files(LEAN_PATH("after"), LEAN_PATH("have"));
+        qn_trainer_destroy(t);
+        books_close();
+    }
+    printf("%d steps out of memory\n", n_failed);
+    assert_true(n_failed > 10);
+    unlink(LEAN_PATH("before"));
+    unlink(LEAN_PATH("after"));
+    unlink(LEAN_PATH("have"));
+}
+
+static void steps_out_of_memory(void **state)
+{
+    (void)state;
+    qn_train_options o = deep;
+    o.n_layer = 4, o.n_embd = 64, o.n_ctx = 32;
+    o.lr = o.min_lr = 1e-3f; /* a file has the rate of the last attempt */
+    lean_case(o);
+    o.n_accum = 2, o.bf16 = true;
+    lean_case(o);
+}
+
 static void refused(const qn_train_options *o, const char *text, qn_status want, const char *words)
 {
     const qn_gguf_str one = {text, strlen(text)};
@@ -518,6 +597,7 @@ int main(void)
         cmocka_unit_test(bf16),
         cmocka_unit_test(options_are_kept),
         cmocka_unit_test(checkpoints_leave_nothing),
+        cmocka_unit_test(steps_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
