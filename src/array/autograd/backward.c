@@ -149,26 +149,30 @@ static qn_status walk(qn_auto *from)
     return QN_OK;
 }
 
-static qn_status deliver_all(qn_context *ctx, qn_auto *from, int32_t first_node)
+/* Of the whole tape: a checkpoint's function, called again, may lead to a leaf that is newer than the root, such as a
+ * weight that has been unfrozen since. */
+static qn_status deliver_all(qn_context *ctx, int32_t first_node)
 {
-    for (qn_auto *a = from; a != NULL; a = a->older) {
+    for (qn_auto *a = ctx->tape_newest; a != NULL; a = a->older) {
         if (takes_gradient(a)) QN_TRY(add_present(a));
     }
     QN_TRY(check_accepted(ctx, first_node));
-    for (qn_auto *a = from; a != NULL; a = a->older) {
+    for (qn_auto *a = ctx->tape_newest; a != NULL; a = a->older) {
         if (takes_gradient(a) && !deliver(a)) return qn__status(ctx);
     }
     return QN_OK;
 }
 
-static void clean_up(qn_auto *from, bool good, bool release)
+static void clean_up(const qn_auto *root, bool good, bool release)
 {
-    for (qn_auto *a = from; a != NULL; a = a->older) {
+    bool walked = false; /* what is newer than the root was not, and keeps what it has */
+    for (qn_auto *a = root->ctx->tape_newest; a != NULL; a = a->older) {
+        walked |= a == root;
         if (a->dy == NULL) continue;
         a->dy = NULL;
         if (!good) take_back(a);
         a->delivery = QN_DELIVERED_none;
-        if (!release || a->leaf) continue;
+        if (!release || !walked || a->leaf) continue;
         qn__auto_drop_kept(a);
         a->released = true;
     }
@@ -223,7 +227,7 @@ qn_status qn_backward_with(qn_tensor *t, qn_tensor *grad, bool retain_graph)
     ctx->in_backward = true;
     root->dy = seed_of(t, grad);
     qn_status status = root->dy != NULL ? walk(root) : qn__status(ctx);
-    if (status == QN_OK) status = deliver_all(ctx, root, m.n_nodes);
+    if (status == QN_OK) status = deliver_all(ctx, m.n_nodes);
     ctx->in_backward = false;
     if (status != QN_OK) {
         clean_up(root, false, false);

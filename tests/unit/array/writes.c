@@ -248,6 +248,35 @@ static void checkpoints_at_the_edges(void **state)
     context_end(c);
 }
 
+static qn_tensor *times(void *arg, qn_tensor *const *x, int n) { return n == 1 ? qn_mul(x[0], arg) : NULL; }
+
+/* As in PyTorch's reentrant checkpoints: what the function leads to when it is called again has a gradient. */
+static void checkpoints_of_what_is_unfrozen_later(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    int calls = 0;
+    qn_tensor *x = leaf(c, qn_shape_of(3)), *w = qn_from_data(c, (float[]){4, 5, 6}, qn_shape_of(3), F32);
+    qn_tensor *loss = qn_sum(qn_checkpoint(times, w, &x, 1), QN_ALL, false),
+              *last = qn_sum(qn_checkpoint(times, w, (qn_tensor *[]){qn_checkpoint(grows, &calls, &x, 1)}, 1), QN_ALL,
+                             false);
+    GOOD(c, qn_requires_grad_(w, true));
+    OK(c, qn_backward_with(loss, NULL, true));
+    EXPECT(qn_grad(w), 1, 2, 3);
+    EXPECT(qn_grad(x), 4, 5, 6);
+    OK(c, qn_backward(loss)); /* adds to what is there */
+    EXPECT(qn_grad(w), 2, 4, 6);
+    EXPECT(qn_grad(x), 8, 10, 12);
+    /* one that fails after it has come there leaves nothing behind */
+    assert_int_equal(qn_backward(last), QN_STATUS_state);
+    qn_context_clear(c);
+    EXPECT(qn_grad(w), 2, 4, 6);
+    OK(c, qn_backward(qn_sum(qn_mul(w, x), QN_ALL, false)));
+    EXPECT(qn_grad(w), 3, 6, 9);
+    EXPECT(qn_grad(x), 12, 15, 18);
+    context_end(c);
+}
+
 /* ---- slices: one node, whatever the type of what is written to ---- */
 
 static int occurrences(const char *text, const char *word)
@@ -358,6 +387,7 @@ int main(void)
         cmocka_unit_test(no_cycles),
         cmocka_unit_test(checkpoints),
         cmocka_unit_test(checkpoints_at_the_edges),
+        cmocka_unit_test(checkpoints_of_what_is_unfrozen_later),
         cmocka_unit_test(slices),
         cmocka_unit_test(slices_from_the_end),
         cmocka_unit_test(slices_with_gradients),
