@@ -289,18 +289,18 @@ static bool land(qn_storage *s)
     qn_context *ctx = s->ctx;
     qn_node *value = s->value;
     const uint64_t bytes = (uint64_t)qn__node_bytes(value);
+    const qn_mark mark = qn__mark(ctx);
     qn_memory *m;
     if (qn__memory_get(ctx, s->place, bytes, &m, qn__err(ctx)) != QN_OK) return false;
     s->memory = m;
     s->value = NULL;
     qn_node *leaf = root_of(s), *u = leaf != NULL ? write_over(ctx, s, leaf, value) : NULL;
-    if (u == NULL) { /* an unused leaf may stay; it goes with the graph */
+    if (u == NULL) { /* then it is a computed value without memory again */
+        qn__roll_back(ctx, mark);
         s->value = value;
-        if (leaf == NULL) {
-            s->memory = NULL;
-            qn__memory_put(ctx, m);
-        }
-        return u != NULL;
+        s->memory = NULL;
+        qn__memory_put(ctx, m);
+        return false;
     }
     s->value = u;
     return true;

@@ -69,13 +69,19 @@ qn_tensor *qn_copy_(qn_tensor *t, qn_tensor *src)
         qn_release(here);
         return done;
     }
+    const qn_dtype to = of(t)->storage->dtype, from = of(src)->storage->dtype;
+    if (to != from && qn_dtype_get(to)->class_ == QN_CLASS_block) {
+        (void)QN_FAIL(qn__err(ctx), invalid, "copy_: %s cannot be stored in %s; qn_quantize makes a new tensor of it",
+                      qn_dtype_get(from)->name, qn_dtype_get(to)->name);
+        return NULL;
+    }
     const qn_shape shape = qn_layout_shape(&of(t)->layout), have = qn_layout_shape(&of(src)->layout);
     qn_tensor *wide = qn_shape_equal(&shape, &have) ? src : qn_expand(src, shape);
     if (wide == NULL) {
         (void)qn__prefix(ctx->latest, ctx->latest->status, "copy_");
         return NULL;
     }
-    const qn_copy_attrs attrs = {(int32_t)of(t)->storage->dtype};
+    const qn_copy_attrs attrs = {(int32_t)to};
     qn_tensor *done = qn__apply_into(t, true, QN_OP_copy, &attrs, &wide, 1);
     if (wide != src) qn_release(wide);
     return done;

@@ -73,6 +73,7 @@ bool qn__result_type(const char *op, qn_tensor *const *t, int n, qn_dtype *out)
 bool qn__can_cast(qn_dtype from, qn_dtype to)
 {
     const qn_dtype_class a = qn_dtype_get(from)->class_, b = qn_dtype_get(to)->class_;
+    if (b == QN_CLASS_block) return from == to; /* nothing is quantized behind one's back */
     return !(a == QN_CLASS_real && b != QN_CLASS_real) && !(a == QN_CLASS_integer && b == QN_CLASS_boolean);
 }
 

@@ -219,6 +219,14 @@ void qn__gpu_move(qn_gpu_builder *b, const qn_node *y, const qn_layout *to, cons
                   QN_GPU_AT(y, (to->offset - y->layout.offset) * s.what), QN_GPU_OF(x));
 }
 
+/* Blocks that lie behind one another, as bytes. */
+static void move_blocks(qn_gpu_builder *b, const qn_node *y, const qn_node *x)
+{
+    const qn_walk_sizes bytes = {
+        .n = qn__node_bytes(x), .rank = 1, .dim = {qn__node_bytes(x)}, .stride = {{1}, {1}}, .what = 1};
+    QN_GPU_LAUNCH(b, QN_GPU_move, qn__gpu_groups(QN_GPU_move, bytes.n), bytes, QN_GPU_OF(y), QN_GPU_OF(x));
+}
+
 static void copy_launch(qn_gpu_builder *b, const qn_node *n)
 {
     const qn_node *x = n->src[0];
@@ -226,10 +234,8 @@ static void copy_launch(qn_gpu_builder *b, const qn_node *n)
         qn__gpu_move(b, n, &n->layout, x);
         return;
     }
-    if (n->dtype == x->dtype) { /* blocks that lie behind one another, as bytes */
-        const qn_walk_sizes bytes = {
-            .n = qn__node_bytes(n), .rank = 1, .dim = {qn__node_bytes(n)}, .stride = {{1}, {1}}, .what = 1};
-        QN_GPU_LAUNCH(b, QN_GPU_move, qn__gpu_groups(QN_GPU_move, bytes.n), bytes, QN_GPU_OF(n), QN_GPU_OF(x));
+    if (n->dtype == x->dtype) {
+        move_blocks(b, n, x);
         return;
     }
     qn_walk_sizes s = {.format = {format_of(x->dtype)}, .to = format_of(n->dtype)};
@@ -262,10 +268,17 @@ static void strided_launch(qn_gpu_builder *b, const qn_node *n)
 
 const qn_gpu_op qn__gpu_op_strided_update = {strided_accepts, NULL, strided_launch};
 
-static bool assign_accepts(const qn_node *n, qn_error *err) { return want_plain(n, n->src[1], err); }
+static bool assign_accepts(const qn_node *n, qn_error *err)
+{
+    (void)n, (void)err; /* bytes are moved, whatever they are */
+    return true;
+}
 static void assign_launch(qn_gpu_builder *b, const qn_node *n)
 {
-    qn__gpu_move(b, n->src[0], &n->src[0]->layout, n->src[1]);
+    if (plain(n->dtype))
+        qn__gpu_move(b, n->src[0], &n->src[0]->layout, n->src[1]);
+    else
+        move_blocks(b, n->src[0], n->src[1]);
 }
 const qn_gpu_op qn__gpu_op_assign = {assign_accepts, NULL, assign_launch};
 

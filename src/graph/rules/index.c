@@ -216,12 +216,22 @@ qn_status qn__rule_strided_update(qn_node *n, qn_error *err)
     return rule_like(n, n->src[0], err);
 }
 
+/* Rows of whole blocks, one behind another. */
+static bool in_one_piece(const qn_node *n)
+{
+    const qn_layout *l = &n->layout;
+    const int64_t block = qn_dtype_get(n->dtype)->block_elems;
+    return qn_layout_is_contiguous(l) && l->rank > 0 && l->offset % block == 0 && l->dim[l->rank - 1] % block == 0;
+}
+
 qn_status qn__rule_assign(qn_node *n, qn_error *err)
 {
     const qn_node *dst = n->src[0];
     char text[QN_NODE_TEXT];
-    QN_TRY(rule_plain(n, 0, "dst", err));
     QN_TRY(rule_same_dtype(n, 0, 1, err));
+    if (qn_dtype_get(dst->dtype)->class_ == QN_CLASS_block && !(in_one_piece(dst) && in_one_piece(n->src[1])))
+        return QN_FAIL(err, invalid, "assign: blocks of %s are moved in one piece, from one into one",
+                       DTYPE(dst->dtype));
     const qn_shape want = qn_layout_shape(&dst->layout);
     QN_TRY(rule_shape(n, 1, "x", &want, err));
     if (!qn__is_param(dst->root, QN_NODE_mutable)) {

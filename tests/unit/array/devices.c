@@ -375,6 +375,14 @@ static void files_and_blocks(void **state)
         EXPECT_SAME(q, here);
         EXPECT_SAME(qn_to_device(here, sides[s].device), here);
         EXPECT_SAME(qn_dequantize(q), qn_dequantize(here));
+        qn_tensor *p = qn_clone(q), *p_here = qn_clone(here), *row = waves(c, qn_shape_of(1, 32), 0.7);
+        GOOD(c, qn_slice_update_(p, 0, 2, row, false));
+        GOOD(c, qn_slice_update_(p_here, 0, 2, qn_to_device(row, "cpu"), false));
+        EXPECT_DEVICE(p, sides[s].device);
+        EXPECT_SAME(p, p_here);
+        GOOD(c, qn_copy_(qn_narrow(p, 0, 1, 2), qn_narrow(q, 0, 0, 2)));
+        GOOD(c, qn_copy_(qn_narrow(p_here, 0, 1, 2), qn_narrow(here, 0, 0, 2)));
+        EXPECT_SAME(p, p_here);
         qn_tensor *x = waves(c, qn_shape_of(2, 32), 0.5);
         EXPECT_SAME(qn_linear(x, q, NULL), qn_linear(qn_to_device(x, "cpu"), here, NULL));
         context_end(c);

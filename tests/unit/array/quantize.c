@@ -192,7 +192,12 @@ static void said_and_refused(void **state)
     REFUSED(c, qn_select(q, 1, 3), "Q8_0 cannot be cut");
     REFUSED(c, qn_narrow(q, 1, 16, 32), "Q8_0 cannot be cut");
     REFUSED(c, qn_fill_(q, 1), "fill_: Q8_0 is a block format; qn_quantize");
-    REFUSED(c, qn_copy_(q, a), "Q8_0");
+    for (int pending = 0; pending < 2; pending++) { /* nothing is quantized by the way */
+        qn_tensor *to = pending ? qn_clone(q) : q;
+        REFUSED(c, qn_copy_(to, a), "copy_: F32 cannot be stored in Q8_0; qn_quantize");
+        REFUSED(c, qn_copy_(to, qn_to(a, QN_DTYPE_I32)), "copy_: I32 cannot be stored in Q8_0");
+        REFUSED(c, qn_add_out(to, a, a), "add_out: the result is F32 and cannot be stored in Q8_0");
+    }
     REFUSED(c, qn_requires_grad_(q, true), "Q8_0");
     REFUSED(c, qn_full(c, qn_shape_of(32), 1, QN_DTYPE_Q8_0), "Q8_0 is a block format; qn_quantize");
     REFUSED(c, qn_linear(qn_to(a, QN_DTYPE_F64), q, NULL), "linear: x is F64; with a weight in Q8_0 F32 is expected");

@@ -340,6 +340,43 @@ static void slices_from_the_end(void **state)
     context_end(c);
 }
 
+/* Blocks whose value is still to be computed, and whole ones over others. */
+static void slices_of_pending_blocks(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    for (int rank = 1; rank <= 2; rank++) {
+        const qn_shape shape = rank == 1 ? qn_shape_of(64) : qn_shape_of(3, 64),
+                       half = rank == 1 ? qn_shape_of(32) : qn_shape_of(3, 32);
+        qn_tensor *packed = qn_quantize(qn_full(c, shape, 254, F32), QN_DTYPE_Q8_0, NULL),
+                  *block = qn_full(c, half, 127, F32);
+        qn_context_info before, after;
+        OK(c, qn_eval_all(c));
+        qn_context_get_info(c, &before);
+        OK(c, qn_scope_begin(c));
+        qn_tensor *p = qn_clone(packed), *was = qn_clone(p);
+        assert_ptr_equal(qn_slice_update_(p, -1, 32, block, false), p);
+        REFUSED(c, qn_slice_update_(was, -1, 16, block, false), "don't divide into blocks of 32");
+        const int64_t rows = qn_numel(p) / 64;
+        assert_true(qn_item(qn_sum(qn_dequantize(p), QN_ALL, false)) == (double)(rows * 32 * (254 + 127)));
+        assert_true(qn_item(qn_sum(qn_dequantize(was), QN_ALL, false)) == (double)(rows * 64 * 254));
+        const void *at = qn_data(was);
+        GOOD(c, qn_copy_(was, p));
+        assert_ptr_equal(qn_data(was), at);
+        assert_memory_equal(at, qn_data(p), (size_t)(rows * 2 * 34));
+        (void)qn_scope_end(c, NULL);
+        qn_context_get_info(c, &after);
+        assert_int_equal(after.live_bytes, before.live_bytes);
+    }
+    qn_tensor *rows = qn_quantize(qn_full(c, qn_shape_of(4, 64), 127, F32), QN_DTYPE_Q8_0, NULL), *one = qn_clone(rows);
+    OK(c, qn_eval_all(c));
+    GOOD(c, qn_copy_(qn_narrow(rows, 0, 1, 2), qn_quantize(qn_zeros(c, qn_shape_of(2, 64), F32), QN_DTYPE_Q8_0, NULL)));
+    EXPECT(qn_sum(qn_dequantize(rows), QN_DIMS(1), false), 64 * 127, 0, 0, 64 * 127);
+    REFUSED(c, qn_copy_(qn_narrow(rows, 1, 32, 32), qn_narrow(one, 1, 32, 32)),
+            "assign: blocks of Q8_0 are moved in one piece");
+    context_end(c);
+}
+
 /* What is written carries its gradient, and what is written over loses its own. */
 static void slices_with_gradients(void **state)
 {
@@ -390,6 +427,7 @@ int main(void)
         cmocka_unit_test(checkpoints_of_what_is_unfrozen_later),
         cmocka_unit_test(slices),
         cmocka_unit_test(slices_from_the_end),
+        cmocka_unit_test(slices_of_pending_blocks),
         cmocka_unit_test(slices_with_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,9 @@ static void test_refused(void **state)
             qn__strided_update(g, X(3, 3), X(10), &(qn_layout){.rank = 1, .dim = {10}, .stride = {1}}, QN_COMBINE_set));
     qn_node *x;
     REFUSED("assign: the destination %0 input \"x\" is not a mutable param", x = X(2), qn__assign(g, x, x));
+    REFUSED("assign: blocks of Q8_0 are moved in one piece, from one into one",
+            x = qn__param(g, "q", QN_DTYPE_Q8_0, &qn_shape_of(2, 64), NULL, 0, QN_NODE_mutable),
+            qn__assign(g, qn__narrow(g, x, 1, 0, 32), qn__narrow(g, in(QN_DTYPE_Q8_0, qn_shape_of(2, 64)), 1, 0, 32)));
     qn_node *p, *numbers, *one;
 #define OPTIM(op, attrs, g_or_state) \
     (p = qn__param(g, "p", F32, &qn_shape_of(4), NULL, 0, QN_NODE_mutable), \

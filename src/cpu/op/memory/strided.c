@@ -2,6 +2,7 @@
 /* src/cpu/op/memory/strided.c -- writes into parts: strided_update and assign; and empty, which computes nothing. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
+#include "cpu/op/row.h"
 
 static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
@@ -64,11 +65,22 @@ static void run_assign(const qn_task *t)
 {
     const qn_view *y = &t->src[0], *x = &t->src[1];
     const int64_t n = qn__row_size(&x->layout), x_step = qn__row_step(&x->layout), y_step = qn__row_step(&y->layout);
-    for (int64_t r = t->begin; r < t->end; r++)
-        qn__move(qn__elem_bytes(y->dtype), qn__row_at(y, r), y_step, qn__row_at(x, r), x_step, n);
+    const bool blocks = qn_dtype_get(y->dtype)->block_elems > 1;
+    for (int64_t r = t->begin; r < t->end; r++) {
+        if (blocks)
+            qn__row_move(y->dtype, qn__row_at(y, r), qn__row_at(x, r), 1, n);
+        else
+            qn__move(qn__elem_bytes(y->dtype), qn__row_at(y, r), y_step, qn__row_at(x, r), x_step, n);
+    }
 }
 
-const qn_cpu_op qn__cpu_op_assign = {QN_OP_assign, accepts, NULL, 1, assign_items, run_assign};
+static bool assign_accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
+{
+    (void)kernels, (void)node, (void)err; /* bytes are moved, whatever they are */
+    return true;
+}
+
+const qn_cpu_op qn__cpu_op_assign = {QN_OP_assign, assign_accepts, NULL, 1, assign_items, run_assign};
 
 /* ---- empty ----------------------------------------------------------------------------------- */
 
