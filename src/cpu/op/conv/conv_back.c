@@ -36,10 +36,29 @@ typedef struct phase {
     int64_t tap0[3], tap_step[3], n_taps[3], all_taps; /* taps of this phase */
 } phase;
 
+/* Phases of each dimension. One that begins behind the end of x has nothing, so that there are never more of them than
+ * positions, however large the stride is. */
+static void phases_of(const qn_conv_geo *g, int64_t n[3])
+{
+    for (int i = 0; i < 3; i++) {
+        n[i] = g->stride[i] < g->in[i] ? g->stride[i] : g->in[i];
+        if (n[i] < 1) n[i] = 1;
+    }
+}
+
+static int64_t n_phases(const qn_conv_geo *g)
+{
+    int64_t n[3];
+    phases_of(g, n);
+    return n[0] * n[1] * n[2];
+}
+
 static phase phase_of(const qn_conv_geo *g, int64_t number)
 {
     phase p = {.geo = g, .all_taps = 1};
-    split(g->stride, number, p.rest);
+    int64_t n[3];
+    phases_of(g, n);
+    split(n, number, p.rest);
     for (int i = 0; i < 3; i++) {
         const int64_t s = g->stride[i];
         p.size[i] = p.rest[i] < g->in[i] ? (g->in[i] - 1 - p.rest[i]) / s + 1 : 0;
@@ -143,8 +162,6 @@ static qn_conv_geo geo_input(const qn_node *n)
 {
     return qn__conv_geo(n->attrs, n->dtype, &n->layout, &n->src[1]->layout, &n->src[0]->layout);
 }
-
-static int64_t n_phases(const qn_conv_geo *g) { return g->stride[0] * g->stride[1] * g->stride[2]; }
 
 /* Divided for the largest phase; the others have fewer tiles. */
 static qn_gemm_cut cut_input(const qn_conv_geo *g)

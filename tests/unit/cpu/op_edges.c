@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/cpu/op_edges.c -- the ends of what shape rules let in, where the results are known without a program to
+ * compare with: numbers that no float holds, windows and strides larger than what they go over, results that get fewer.
+ */
+#include "rig.h"
+
+#include "unit/graph/builders.h"
+
+#define S(...) qn_shape_of(__VA_ARGS__)
+
+/* One node over tensors, its elements in double, or bytes where they are whole. */
+typedef struct edge {
+    tensor src[3];
+    const void *attrs;
+    const double *want;
+    int64_t n;
+    qn_dtype dtype;
+} edge;
+
+static double elem(qn_dtype dtype, const void *data, int64_t i)
+{
+    float f = 0;
+    const void *p = (const char *)data + i * qn_dtype_get(dtype)->block_bytes;
+    if (dtype == QN_DTYPE_F64) return *(const double *)p;
+    if (dtype == QN_DTYPE_I64) return (double)*(const int64_t *)p;
+    if (dtype == QN_DTYPE_I32) return *(const int32_t *)p;
+    if (dtype == QN_DTYPE_I8) return *(const int8_t *)p;
+    if (dtype == QN_DTYPE_U8 || dtype == QN_DTYPE_BOOL) return *(const uint8_t *)p;
+    OK(qn_unpack(dtype, p, &f, 1, err));
+    return (double)f;
+}
+
+static void check_edge(const rig *r, const void *result, size_t bytes, void *ctx)
+{
+    const edge *c = ctx;
+    (void)r;
+    assert_int_equal(bytes, c->n * qn_dtype_get(c->dtype)->block_bytes);
+    for (int64_t i = 0; i < c->n; i++) close_to(elem(c->dtype, result, i), c->want[i], 0, "edge", i);
+}
+
+static tensor floats(qn_shape shape, const float *values)
+{
+    tensor t = tensor_new(QN_DTYPE_F32, shape);
+    memcpy(t.data, values, t.bytes);
+    return t;
+}
+
+static void try_edge(build_fn build, edge *c)
+{
+    for_levels(build, c, check_edge);
+    for (int i = 0; i < 3; i++) tensor_free(&c->src[i]);
+}
+
+/* ---- strides beyond the size of what they step over ------------------------------------------ */
+
+static qn_node *build_conv_input(rig *r, void *ctx)
+{
+    const edge *c = ctx;
+    return qn__conv_input(r->g, rig_input(r, &c->src[0]), rig_input(r, &c->src[1]), NULL, c->attrs);
+}
+
+static void test_wide_strides(void **state)
+{
+    (void)state;
+    static const int64_t strides[] = {1 << 22, 1 << 21, 7, 10000, INT32_MAX};
+    for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
+        const int64_t s = strides[i];
+        const qn_conv_attrs one = {
+            .stride = {s, s, s}, .dilation = {1, 1, 1}, .size = {1, 1, 1}, .n_spatial = 3, .groups = 1};
+        try_edge(build_conv_input,
+                 &(edge){.src = {floats(S(1, 1, 1, 1, 1), (float[]){3}), floats(S(1, 1, 1, 1, 1), (float[]){0.5f})},
+                         .attrs = &one,
+                         .want = (double[]){1.5},
+                         .n = 1});
+        const qn_conv_attrs square = {
+            .stride = {s, s}, .dilation = {1, 1}, .size = {2, 2}, .n_spatial = 2, .groups = 1};
+        try_edge(build_conv_input,
+                 &(edge){.src = {floats(S(1, 1, 1, 1), (float[]){3}), floats(S(1, 1, 2, 2), (float[]){1, 2, 3, 4})},
+                         .attrs = &square,
+                         .want = (double[]){3, 6, 9, 12},
+                         .n = 4});
+        /* taps at -1, 2 and 5 */
+        const qn_conv_attrs wide = {
+            .stride = {s}, .padding = {1}, .dilation = {3}, .size = {5}, .n_spatial = 1, .groups = 1};
+        try_edge(build_conv_input,
+                 &(edge){.src = {floats(S(1, 1, 1), (float[]){3}), floats(S(1, 2, 3), (float[]){1, 2, 3, 4, 5, 6})},
+                         .attrs = &wide,
+                         .want = (double[]){0, 0, 6, 0, 0, 0, 0, 15, 0, 0},
+                         .n = 10});
+    }
+    const qn_conv_attrs empty = {.stride = {5}, .padding = {1}, .dilation = {1}, .n_spatial = 1, .groups = 1};
+    try_edge(build_conv_input,
+             &(edge){.src = {floats(S(1, 1, 1), (float[]){3}), floats(S(1, 1, 2), (float[]){1, 2})}, .attrs = &empty});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wide_strides),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
