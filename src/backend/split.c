@@ -19,6 +19,10 @@ typedef struct moved {
     bool listed;
 } moved;
 
+typedef struct sources {
+    qn_node *src[QN_MAX_SRC];
+} sources;
+
 typedef struct split {
     qn_sched *s;
     qn_graph *g;
@@ -26,6 +30,7 @@ typedef struct split {
     int32_t n_old;
     qn_node **moved_aside; /* [n_old] */
     moved *moved;          /* [n_old] */
+    sources *sources;      /* [n_old]: as they were, before what is brought over took their places */
     qn_node **order;       /* the new order */
     int32_t n_order, cap_order;
     bool failed;
@@ -139,8 +144,13 @@ static qn_node *value_at(split *p, qn_node *n, int32_t place);
 static qn_node *computed_at(split *p, qn_node *n, int32_t place)
 {
     qn_node *src[QN_MAX_SRC];
-    for (int i = 0; i < n->n_src; i++)
-        src[i] = n->src[i]->root->place == place ? n->src[i] : value_at(p, n->src[i], place);
+    for (int i = 0; i < n->n_src; i++) {
+        src[i] = p->sources[n->id].src[i];
+        if (src[i]->root->place == place)
+            list_old(p, src[i]);
+        else
+            src[i] = value_at(p, src[i], place);
+    }
     qn_node *twin = qn__op(p->g, n->op, n->attrs, src, n->n_src);
     return name_at(p, n, list_new(p, n, twin, place), place);
 }
@@ -176,8 +186,10 @@ static qn_node *transfer_of(split *p, qn_node *n, int32_t place)
     return name_at(p, n, t, place);
 }
 
+/* Of a node of the old order. */
 static qn_node *value_at(split *p, qn_node *n, int32_t place)
 {
+    QN_ASSERT(n->id < p->n_old);
     moved *m = &p->moved[n->id];
     qn_node *u = m->dense ? NULL : seen_through(p, n, place);
     if (m->at[place]) return m->at[place];
@@ -306,9 +318,14 @@ qn_status qn__split_graph(qn_sched *s, qn_graph *g, qn_error *err)
     p.old = qn__calloc(2 * n, sizeof(*p.old));
     p.moved_aside = p.old ? p.old + n : NULL;
     p.moved = qn__calloc(n, sizeof(*p.moved));
-    qn_status status = p.old && p.moved ? QN_OK : QN_FAIL_NOMEM(err, n * (2 * sizeof(*p.old) + sizeof(*p.moved)));
+    p.sources = qn__calloc(n, sizeof(*p.sources));
+    qn_status status = QN_OK;
+    if (!p.old || !p.moved || !p.sources)
+        status = QN_FAIL_NOMEM(err, n * (2 * sizeof(*p.old) + sizeof(*p.moved) + sizeof(*p.sources)));
     if (status == QN_OK) {
         if (n > 0) memcpy(p.old, g->nodes, n * sizeof(*p.old));
+        for (size_t i = 0; i < n; i++)
+            for (int k = 0; k < p.old[i]->n_src; k++) p.sources[i].src[k] = p.old[i]->src[k];
         qn__graph_scope(g, -1, -1);
         emit_all(&p);
         status = qn__graph_finish(g, err);
@@ -321,6 +338,7 @@ qn_status qn__split_graph(qn_sched *s, qn_graph *g, qn_error *err)
         g->nodes[i]->id = i;
     }
     qn__free(p.order);
+    qn__free(p.sources);
     qn__free(p.moved);
     qn__free(p.old);
     return status;

@@ -353,13 +353,69 @@ static void test_passes_change_no_bit(void **state)
     }
 }
 
+static int count_of(const qn_exec *e, qn_op op, int32_t place)
+{
+    const qn_graph *g = qn__exec_graph(e);
+    int n = 0;
+    for (int32_t i = 0; i < g->n_nodes; i++) n += g->nodes[i]->op == op && g->nodes[i]->place == place;
+    return n;
+}
+
+/* What follows from ids alone is computed in each place that reads it, of what the graph names: also where its own
+ * sources lie, after others were put in their place where it was computed first. */
+static void test_computed_in_both_places(void **state)
+{
+    (void)state;
+    static const int32_t ids[N] = {4, 0, 3, 3, 1, 2}, steps[N] = {1, 2, 3, 4, 5, 6};
+    site s;
+    qn_exec *e = NULL;
+    qn_graph *g = NULL;
+    site_open(&s, QN_CPU_ref, QN_CPU_ref, 2, NULL);
+    OK(qn__graph_create(&g, err));
+    qn_node *in = qn__input(g, "ids", QN_DTYPE_I32, &qn_shape_of(N)),
+            *more = qn__const(g, "steps", QN_DTYPE_I32, &qn_shape_of(N), steps);
+    qn__graph_scope(g, -1, 0); /* both are read here first */
+    qn_node *product = qn__mul(g, in, more);
+    qn__graph_scope(g, -1, 1);
+    qn_node *half = qn__copy(g, in, QN_DTYPE_F16), *sum = qn__add(g, in, more);
+    qn_node *there[] = {qn__unary(g, QN_OP_neg, half), qn__unary(g, QN_OP_neg, sum)};
+    qn__graph_scope(g, -1, 0);
+    qn_node *here[] = {qn__unary(g, QN_OP_abs, half), qn__unary(g, QN_OP_abs, sum)};
+    qn__output(g, qn__name(g, product, "product"));
+    for (int i = 0; i < 2; i++) {
+        qn__output(g, qn__name(g, there[i], i ? "sum there" : "half there"));
+        qn__output(g, qn__name(g, here[i], i ? "sum here" : "half here"));
+    }
+    OK(qn__sched_compile(s.sched, g, NULL, 0, &e, err));
+    assert_int_equal(qn__exec_n_transfers(e), 0);
+    for (int32_t place = 0; place < 2; place++) {
+        assert_int_equal(count_of(e, QN_OP_copy, place), 1);
+        assert_int_equal(count_of(e, QN_OP_add, place), 1);
+        assert_int_equal(count_of(e, QN_OP_input, place), 1); /* and not once more */
+        assert_int_equal(count_of(e, QN_OP_param, place), 1);
+    }
+    OK(qn__exec_set(e, qn__exec_find(e, "ids"), ids, sizeof ids, err));
+    OK(qn__exec_run(e, NULL, err));
+    for (int k = 0; k < 2; k++) {
+        const int sign = k ? 1 : -1;
+        uint16_t halves[N];
+        int32_t sums[N];
+        OK(qn__exec_get(e, qn__exec_find(e, k ? "half here" : "half there"), halves, 0, sizeof halves, err));
+        OK(qn__exec_get(e, qn__exec_find(e, k ? "sum here" : "sum there"), sums, 0, sizeof sums, err));
+        for (int i = 0; i < N; i++) {
+            assert_true(qn__f16_to_f32(halves[i]) == (float)(sign * ids[i]));
+            assert_int_equal(sums[i], sign * (ids[i] + steps[i]));
+        }
+    }
+    site_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split_is_whole),
-        cmocka_unit_test(test_stopping_harms_nothing),
-        cmocka_unit_test(test_runs_allocate_nothing),
-        cmocka_unit_test(test_passes_change_no_bit),
+        cmocka_unit_test(test_split_is_whole),          cmocka_unit_test(test_stopping_harms_nothing),
+        cmocka_unit_test(test_runs_allocate_nothing),   cmocka_unit_test(test_passes_change_no_bit),
+        cmocka_unit_test(test_computed_in_both_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
