@@ -25,10 +25,20 @@ static product product_of(qn_dtype dtype)
     return products[dtype].block ? products[dtype] : (product){.kernel = QN_GPU_linear_float};
 }
 
+/* A sum of nothing is 0, or the bias: kernels loop over blocks of k, and are not even launched where there is none. */
+static bool want_elements(const qn_node *n, qn_error *err)
+{
+    const qn_layout *x = &n->src[0]->layout;
+    if (x->dim[x->rank - 1] > 0) return true;
+    QN_FAIL(err, unsupported, "%s: no kernel of rows without elements", qn_node_op_name(n));
+    return false;
+}
+
 static bool accepts(const qn_node *n, qn_error *err)
 {
     const qn_node *x = n->src[0], *w = n->src[1], *bias = n->n_src > 2 ? n->src[2] : NULL;
     qn_gpu_rows rows;
+    if (!want_elements(n, err)) return false;
     if (!qn__gpu_rows_of(&w->layout, &rows)) {
         QN_FAIL(err, unsupported, "linear: the weight's rows lie at uneven distances");
         return false;
@@ -200,6 +210,7 @@ const qn_gpu_op qn__gpu_op_linear = {accepts, scratch, launch};
 static bool experts_accepts(const qn_node *n, qn_error *err)
 {
     const qn_node *x = n->src[0], *w = n->src[1], *ids = n->src[2], *bias = n->n_src > 3 ? n->src[3] : NULL;
+    if (!want_elements(n, err)) return false;
     if (((const qn_strict_attrs *)n->attrs)->strict != QN_STRICT_not) {
         QN_FAIL(err, unsupported, "linear_experts: no kernel that tells of a bad index");
         return false;

@@ -269,6 +269,33 @@ static void doubles(void **state)
     }
 }
 
+/* Rows without elements have results all the same, which no launch would write. */
+static void nothing_to_sum(void **state)
+{
+    (void)state;
+    qn_backend *be = NULL;
+    qn_error err = {0};
+    device = (qn_gpu_device){0};
+    assert_int_equal(type.open(NULL, &be, &err), QN_OK);
+    for (int64_t k = 0; k <= 32; k += 32) {
+        qn_graph *g = NULL;
+        assert_int_equal(qn__graph_create(&g, &err), QN_OK);
+        qn_node *x = qn__input(g, "x", QN_DTYPE_F32, &(qn_shape){2, {3, k}}),
+                *w = qn__input(g, "w", QN_DTYPE_Q4_0, &(qn_shape){2, {5, k}}),
+                *experts = qn__input(g, "experts", QN_DTYPE_F32, &(qn_shape){3, {4, 5, k}}),
+                *ids = qn__input(g, "ids", QN_DTYPE_I32, &(qn_shape){2, {3, 2}}),
+                *bias = qn__input(g, "bias", QN_DTYPE_F32, &(qn_shape){1, {5}});
+        const qn_node *y = qn__linear(g, x, w, bias), *mixed = qn__linear_experts(g, x, experts, ids, NULL);
+        assert_int_equal(qn__graph_finish(g, &err), QN_OK);
+        assert_int_equal(type.accepts(be, y, &err), k > 0);
+        if (k == 0) assert_string_equal(err.text, "linear: no kernel of rows without elements");
+        assert_int_equal(type.accepts(be, mixed, &err), k > 0);
+        if (k == 0) assert_string_equal(err.text, "linear_experts: no kernel of rows without elements");
+        qn__graph_destroy(g);
+    }
+    type.close(be);
+}
+
 static void rows(void **state)
 {
     (void)state;
@@ -303,6 +330,7 @@ int main(void)
                                        cmocka_unit_test(copies),
                                        cmocka_unit_test(refused),
                                        cmocka_unit_test(doubles),
+                                       cmocka_unit_test(nothing_to_sum),
                                        cmocka_unit_test(rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
