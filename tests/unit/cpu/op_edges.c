@@ -93,10 +93,47 @@ static void test_wide_strides(void **state)
              &(edge){.src = {floats(S(1, 1, 1), (float[]){3}), floats(S(1, 1, 2), (float[]){1, 2})}, .attrs = &empty});
 }
 
+/* ---- a compiled graph with fewer results ----------------------------------------------------- */
+
+enum { ROWS = 64, LONG = 16384 }; /* from 64 results on, the blocks of one are not shared among threads */
+
+static qn_graph *mean_of(int64_t rows)
+{
+    qn_graph *g = NULL;
+    OK(qn__graph_create(&g, err));
+    qn_node *x = qn__input(g, "x", QN_DTYPE_F32, &S(rows, LONG));
+    qn__output(g, qn__name(g, qn__reduce(g, QN_OP_mean, x, (int[]){1}, 1, false, 0), "y"));
+    return g;
+}
+
+static void test_fewer_results(void **state)
+{
+    (void)state;
+    static const int32_t less[] = {24, 0, 1, 63};
+    float *x = malloc((size_t)ROWS * LONG * 4), y[ROWS];
+    for (int64_t i = 0; i < ROWS * LONG; i++) x[i] = (float)(i / LONG - 7);
+    rig r;
+    qn_exec *e;
+    rig_open(&r, QN_CPU_ref, 2);
+    OK(qn__sched_compile(r.sched, mean_of(ROWS), "mean", 4, &e, err));
+    OK(qn__exec_learn(e, 0, mean_of(ROWS - 1), err));
+    for (size_t i = 0; i < sizeof less / sizeof less[0]; i++) {
+        const int64_t rows = ROWS - less[i];
+        assert_true(qn__exec_resize(e, (int32_t[QN_EXEC_AXES]){less[i]}));
+        OK(qn__exec_set(e, qn__exec_find(e, "x"), x, (uint64_t)rows * LONG * 4, err));
+        OK(qn__exec_run(e, NULL, err));
+        OK(qn__exec_get(e, qn__exec_find(e, "y"), y, 0, (uint64_t)rows * 4, err));
+        for (int64_t row = 0; row < rows; row++) close_to((double)y[row], (double)row - 7, 0, "mean", row);
+    }
+    rig_close(&r);
+    free(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wide_strides),
+        cmocka_unit_test(test_fewer_results),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,10 +48,13 @@ bool qn__red_accepts(const qn_kernels *kernels, const qn_node *node, qn_error *e
     return true;
 }
 
+/* Enough for fewer results too, whose blocks are shared where those of these are not: what is reserved for a batch is
+ * enough for every smaller one. */
 uint64_t qn__red_scratch(const qn_kernels *kernels, const qn_node *node)
 {
     (void)kernels;
-    const shape s = node_shape(node);
+    shape s = node_shape(node);
+    if (s.n_results >= FEW) s.n_results = FEW - 1;
     return by_blocks(&s) ? (uint64_t)(s.n_results * s.n_blocks) * sizeof(qn_red_state) : 0;
 }
 
