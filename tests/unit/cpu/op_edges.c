@@ -129,11 +129,45 @@ static void test_fewer_results(void **state)
     free(x);
 }
 
+/* ---- products beyond floats ------------------------------------------------------------------ */
+
+static qn_node *build_cumprod_back(rig *r, void *ctx)
+{
+    const edge *c = ctx;
+    return qn__cumprod_back(r->g, rig_input(r, &c->src[0]), rig_input(r, &c->src[1]));
+}
+
+/* What comes behind is too large for a float where what comes before is 0, or too small. */
+static void test_products_beyond_floats(void **state)
+{
+    (void)state;
+    try_edge(build_cumprod_back, &(edge){.src = {floats(S(2, 4), (float[]){0, 0, 0, 1, 0, 0, 0, 1}),
+                                                 floats(S(2, 4), (float[]){0, 1e20f, 1e20f, 1e20f, 0x1p-100f, 0x1p-30f,
+                                                                           0x1p90f, 0x1p100f})},
+                                         .want = (double[]){INFINITY, 0, 0, 0, INFINITY, 0x1p90, 0x1p-30, 0x1p-40},
+                                         .n = 8});
+    enum { N = 5000 }; /* three parts of a row */
+    static float x[N], dy[N];
+    static double want[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = i % 100 == 99 ? -2 : i % 100 == 49 ? 0.5f : 1; /* partial products are powers of 2: exact */
+        dy[i] = (float)(i % 7 - 3);
+    }
+    for (int i = 0; i < N; i++) {
+        double product = 1;
+        for (int k = 0; k < i; k++) product *= (double)x[k];
+        want[i] = product * (double)dy[i];
+        for (int k = i + 1; k < N; k++) want[i] += (product *= (double)x[k]) * (double)dy[k];
+    }
+    try_edge(build_cumprod_back, &(edge){.src = {floats(S(1, N), dy), floats(S(1, N), x)}, .want = want, .n = N});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wide_strides),
         cmocka_unit_test(test_fewer_results),
+        cmocka_unit_test(test_products_beyond_floats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
