@@ -150,9 +150,10 @@ static qn_status pool_size(const qn_node *n, int i, int64_t in, int64_t *out, qn
         return QN_FAIL(err, invalid, "%s: padding %lld is more than half of the window %lld", OP(n),
                        (long long)a->padding[i], (long long)a->kernel[i]);
     }
-    *out = room < 0 ? 0 : (room + (a->ceil_mode ? a->stride[i] - 1 : 0)) / a->stride[i] + 1;
-    /* a window starts inside */
-    if (a->ceil_mode && room >= 0 && (*out - 1) * a->stride[i] >= in + a->padding[i]) --*out;
+    /* As in PyTorch: rounded up, a window may reach over the end, the first one too. It starts inside. */
+    const int64_t steps = room + (a->ceil_mode ? a->stride[i] - 1 : 0);
+    *out = steps < 0 ? 0 : steps / a->stride[i] + 1;
+    if (a->ceil_mode && (*out - 1) * a->stride[i] >= in + a->padding[i]) --*out;
     if (*out < 1 || in >= MOST) {
         return QN_FAIL(err, invalid,
                        "%s: a window that reaches over %lld leaves nothing of %lld in spatial dimension %d", OP(n),

@@ -162,12 +162,57 @@ static void test_products_beyond_floats(void **state)
     try_edge(build_cumprod_back, &(edge){.src = {floats(S(1, N), dy), floats(S(1, N), x)}, .want = want, .n = N});
 }
 
+/* ---- windows beyond the size of what they go over -------------------------------------------- */
+
+static qn_node *build_pool(rig *r, void *ctx)
+{
+    const edge *c = ctx;
+    return qn__pool(r->g, rig_input(r, &c->src[0]), c->attrs);
+}
+
+static qn_node *build_pool_back(rig *r, void *ctx)
+{
+    const edge *c = ctx;
+    return qn__pool_back(r->g, rig_input(r, &c->src[0]), NULL, c->attrs);
+}
+
+/* What is counted ends at the end of the padding. */
+static void test_windows_over_the_end(void **state)
+{
+    (void)state;
+    const qn_pool_attrs max = {.kernel = {3}, .stride = {2}, .dilation = {1}, .n_spatial = 1, .ceil_mode = 1};
+    qn_pool_attrs avg = {.kernel = {5},
+                         .stride = {4},
+                         .padding = {1},
+                         .dilation = {1},
+                         .size = {1},
+                         .kind = QN_POOL_avg,
+                         .n_spatial = 1,
+                         .ceil_mode = 1};
+    try_edge(build_pool, &(edge){.src = {floats(S(1, 2, 2), (float[]){1, 2, -3, -4})},
+                                 .attrs = &max,
+                                 .want = (double[]){2, -3},
+                                 .n = 2});
+    for (int pads = 0; pads < 2; pads++) {
+        avg.count_include_pad = pads;
+        try_edge(build_pool, &(edge){.src = {floats(S(1, 1, 1), (float[]){6})},
+                                     .attrs = &avg,
+                                     .want = (double[]){pads ? 2 : 6},
+                                     .n = 1});
+        try_edge(build_pool_back, &(edge){.src = {floats(S(1, 1, 1), (float[]){6})},
+                                          .attrs = &avg,
+                                          .want = (double[]){pads ? 2 : 6},
+                                          .n = 1});
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wide_strides),
         cmocka_unit_test(test_fewer_results),
         cmocka_unit_test(test_products_beyond_floats),
+        cmocka_unit_test(test_windows_over_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,6 +48,10 @@ static void test_shapes(void **state)
     is(qn__diagonal(g, X(4, 5), 7, 0, 1), F32, "[0]");
     is(qn__conv(g, X(2, 3, 9, 8), X(4, 3, 3, 3), NULL, &conv), F32, "[2,4,5,4]");
     is(qn__pool(g, X(2, 3, 8), &pool), F32, "[2,3,5]");
+    /* rounded up, the first window may reach over the end too, if it starts inside */
+    const qn_pool_attrs over = {.kernel = {5}, .stride = {3}, .dilation = {1}, .n_spatial = 1, .ceil_mode = 1};
+    is(qn__pool(g, X(2, 3, 3), &over), F32, "[2,3,1]");
+    is(qn__pool(g, X(2, 3, 6), &over), F32, "[2,3,2]");
     OK(qn__graph_finish(g, err));
     OK(qn__graph_verify(g, err));
     qn__graph_destroy(g);
@@ -88,6 +92,9 @@ static void test_refused(void **state)
             qn__conv(g, X(2, 3, 2), X(4, 3, 3), NULL, &conv));
     REFUSED("pool: a window that reaches over 5 leaves nothing of 4 in spatial dimension 0",
             qn__pool(g, X(2, 3, 4), &pool));
+    const qn_pool_attrs over = {.kernel = {5}, .stride = {3}, .dilation = {1}, .n_spatial = 1, .ceil_mode = 1};
+    REFUSED("pool: a window that reaches over 5 leaves nothing of 2 in spatial dimension 0",
+            qn__pool(g, X(2, 3, 2), &over));
     REFUSED("random: state is F32, I64 expected", qn__random(g, X(2), QN_RANDOM_uniform, F32, qn_shape_of(3), 0, 1, 0));
     REFUSED("strided_update: [2,2] with strides [1,1] would write some element twice",
             qn__strided_update(g, X(3, 3), X(2, 2), &(qn_layout){.rank = 2, .dim = {2, 2}, .stride = {1, 1}},
