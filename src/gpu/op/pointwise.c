@@ -7,7 +7,6 @@
 #include "quant/quant.h"
 #include "gpu/kernels/sizes.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- layouts ---- */
@@ -89,14 +88,12 @@ static void set_softplus(qn_walk_sizes *s, const qn_node *n)
     s->p = (float)a->beta;
     s->q = (float)a->threshold;
 }
-static int64_t bound(double x) { return x >= 0x1p63 ? INT64_MAX : x > -0x1p63 ? (int64_t)x : INT64_MIN; }
 static void set_clamp(qn_walk_sizes *s, const qn_node *n)
 {
     const qn_clamp_attrs *a = n->attrs;
     s->p = (float)a->min;
     s->q = (float)a->max;
-    s->w = bound(ceil(a->min));
-    s->v = bound(floor(a->max));
+    if (whole(n->dtype)) qn__clamp_bounds(a, n->dtype, &s->w, &s->v);
 }
 static void set_not(qn_walk_sizes *s, const qn_node *n) { s->w = n->dtype == QN_DTYPE_BOOL ? 1 : -1; }
 

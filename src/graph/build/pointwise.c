@@ -2,6 +2,8 @@
 /* src/graph/build/pointwise.c -- builders of the operations element by element, see ops_pointwise.h. */
 #include "graph/internal.h"
 
+#include <math.h>
+
 qn_node *qn__unary(qn_graph *g, qn_op op, qn_node *x) { return qn__op(g, op, NULL, &x, 1); }
 qn_node *qn__binary(qn_graph *g, qn_op op, qn_node *a, qn_node *b)
 {
@@ -20,6 +22,20 @@ qn_value_attrs qn__value_int(int64_t x) { return (qn_value_attrs){(double)x, x};
 qn_node *qn__clamp(qn_graph *g, qn_node *x, double min, double max)
 {
     return qn__op(g, QN_OP_clamp, &(qn_clamp_attrs){min, max}, &x, 1);
+}
+
+static int64_t within(double x, int64_t least, int64_t most)
+{
+    return x >= (double)most ? most : x <= (double)least ? least : (int64_t)x;
+}
+
+void qn__clamp_bounds(const qn_clamp_attrs *attrs, qn_dtype dtype, int64_t *lo, int64_t *hi)
+{
+    const bool is_unsigned = dtype == QN_DTYPE_U8;
+    const int64_t most = INT64_MAX >> (64 - 8 * qn_dtype_get(dtype)->block_bytes - is_unsigned);
+    const int64_t least = is_unsigned ? 0 : -most - 1;
+    *lo = within(ceil(attrs->min), least, most);
+    *hi = within(floor(attrs->max), least, most);
 }
 
 qn_node *qn__gelu(qn_graph *g, qn_node *x, bool tanh) { return qn__op(g, QN_OP_gelu, &(qn_gelu_attrs){tanh}, &x, 1); }

@@ -21,7 +21,7 @@ typedef struct qn_range_attrs {
     double min, max;
     int32_t strict, pad_; /* on whose behalf */
 } qn_range_attrs;
-/* infinite where there is no bound; integers round bounds inward */
+/* infinite where there is no bound; integers round bounds inward, and stop at the ends of the dtype's range */
 typedef struct qn_clamp_attrs {
     double min, max;
 } qn_clamp_attrs;
@@ -49,6 +49,8 @@ qn_node *qn__unary(qn_graph *g, qn_op op, qn_node *x);
 qn_node *qn__binary(qn_graph *g, qn_op op, qn_node *a, qn_node *b);
 
 qn_node *qn__clamp(qn_graph *g, qn_node *x, double min, double max);
+/* The bounds as an integer dtype has them. */
+void qn__clamp_bounds(const qn_clamp_attrs *attrs, qn_dtype dtype, int64_t *lo, int64_t *hi);
 qn_node *qn__gelu(qn_graph *g, qn_node *x, bool tanh); /* tanh: the approximation; else exact, with erf */
 qn_node *qn__elu(qn_graph *g, qn_node *x, double alpha);
 qn_node *qn__leaky_relu(qn_graph *g, qn_node *x, double slope);

@@ -206,6 +206,48 @@ static void test_windows_over_the_end(void **state)
     }
 }
 
+/* ---- numbers beyond the dtype ---------------------------------------------------------------- */
+
+static qn_node *build_clamp(rig *r, void *ctx)
+{
+    const edge *c = ctx;
+    const qn_clamp_attrs *a = c->attrs;
+    return qn__clamp(r->g, rig_input(r, &c->src[0]), a->min, a->max);
+}
+
+static void test_bounds_beyond_the_dtype(void **state)
+{
+    (void)state;
+    static const struct {
+        qn_dtype dtype;
+        qn_clamp_attrs bounds;
+        double want[2]; /* of 1 and 2 */
+    } cases[] = {
+        {QN_DTYPE_I32, {3e9, 1e18}, {INT32_MAX, INT32_MAX}},
+        {QN_DTYPE_I32, {-1e18, -3e9}, {INT32_MIN, INT32_MIN}},
+        {QN_DTYPE_I32, {-3e9, 1.5}, {1, 1}},
+        {QN_DTYPE_I32, {1.5, 3e9}, {2, 2}},
+        {QN_DTYPE_I32, {INFINITY, INFINITY}, {INT32_MAX, INT32_MAX}},
+        {QN_DTYPE_I8, {200, 300}, {127, 127}},
+        {QN_DTYPE_I8, {-300, -200}, {-128, -128}},
+        {QN_DTYPE_I8, {-INFINITY, INFINITY}, {1, 2}},
+        {QN_DTYPE_U8, {-5, -3}, {0, 0}},
+        {QN_DTYPE_U8, {200, 300}, {200, 200}},
+        {QN_DTYPE_U8, {300, 400}, {255, 255}},
+        {QN_DTYPE_I64, {1e19, 1e20}, {0x1p63, 0x1p63}},
+        {QN_DTYPE_I64, {-1e20, -1e19}, {-0x1p63, -0x1p63}},
+        {QN_DTYPE_I64, {-1e20, 1}, {1, 1}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tensor x = tensor_new(cases[i].dtype, S(2));
+        const int bytes = qn_dtype_get(x.dtype)->block_bytes;
+        for (int k = 0; k < 2; k++) ((uint8_t *)x.data)[k * bytes] = (uint8_t)(k + 1);
+        try_edge(
+            build_clamp,
+            &(edge){.src = {x}, .attrs = &cases[i].bounds, .want = cases[i].want, .n = 2, .dtype = cases[i].dtype});
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +255,7 @@ int main(void)
         cmocka_unit_test(test_fewer_results),
         cmocka_unit_test(test_products_beyond_floats),
         cmocka_unit_test(test_windows_over_the_end),
+        cmocka_unit_test(test_bounds_beyond_the_dtype),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

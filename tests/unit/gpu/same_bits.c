@@ -25,7 +25,7 @@ static qn_node *build_pointwise(rig *r)
                                   {SHAPE(1, 7), SHAPE(9, 1), SHAPE(1)}};
     const qn_op_info *info = qn__op_info(c->op);
     const qn_value_attrs value = qn__value(-1.5);
-    const qn_clamp_attrs clamp = {-1.25, 2.5};
+    const qn_clamp_attrs clamp = c->variant & 1 ? (qn_clamp_attrs){200, 1e18} : (qn_clamp_attrs){-1.25, 2.5};
     const qn_gelu_attrs gelu = {c->variant & 1};
     const qn_softplus_attrs softplus = {1.5, 3};
     const qn_scale_attrs scale = {.scale = 1.7f, .bias = -0.3f};

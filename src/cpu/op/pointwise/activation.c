@@ -28,20 +28,21 @@ static double clamp(double a, double min, double max)
     return up > max ? max : up;
 }
 
-static int64_t clamp_int(int64_t a, double min, double max)
+#define CLAMP ((const qn_clamp_attrs *)t->attrs)
+static void clamp_i64(const qn_task *t, void *y_, const void *const *x_, int64_t n)
 {
-    /* a bound beyond int64_t applies to nothing or to everything */
-    const int64_t lo = min >= 0x1p63 ? INT64_MAX : min > -0x1p63 ? (int64_t)ceil(min) : INT64_MIN;
-    const int64_t hi = max >= 0x1p63 ? INT64_MAX : max > -0x1p63 ? (int64_t)floor(max) : INT64_MIN;
-    const int64_t up = a < lo ? lo : a;
-    return up > hi ? hi : up;
+    const int64_t *x = x_[0];
+    int64_t *y = y_, lo, hi;
+    qn__clamp_bounds(CLAMP, t->dst.dtype, &lo, &hi);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t up = x[i] < lo ? lo : x[i];
+        y[i] = up > hi ? hi : up;
+    }
 }
 
-#define CLAMP ((const qn_clamp_attrs *)t->attrs)
 F32(clamp, t->kernels->clamp_f32(y, x[0], (float)CLAMP->min, (float)CLAMP->max, n))
 /* clang-format off */
 QN_PW_LOOP1(clamp_f64, double, double, clamp(a, CLAMP->min, CLAMP->max))
-QN_PW_LOOP1(clamp_i64, int64_t, int64_t, clamp_int(a, CLAMP->min, CLAMP->max))
 DRIVER(clamp, clamp_i64)
 /* clang-format on */
 
