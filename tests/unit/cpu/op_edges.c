@@ -248,6 +248,27 @@ static void test_bounds_beyond_the_dtype(void **state)
     }
 }
 
+static qn_node *build_pad(rig *r, void *ctx)
+{
+    const edge *c = ctx;
+    return qn__pad(r->g, rig_input(r, &c->src[0]), (int64_t[]){1}, (int64_t[]){1}, *(const double *)c->attrs);
+}
+
+/* Everything but 0 is true, and that is a byte of 1. */
+static void test_padding_with_truth(void **state)
+{
+    (void)state;
+    static const double values[] = {0, 1, 2, 0.5, -256};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        const double truth = values[i] != 0;
+        try_edge(build_pad, &(edge){.src = {tensor_new(QN_DTYPE_BOOL, S(2))},
+                                    .attrs = &values[i],
+                                    .want = (double[]){truth, 0, 0, truth},
+                                    .n = 4,
+                                    .dtype = QN_DTYPE_BOOL});
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_products_beyond_floats),
         cmocka_unit_test(test_windows_over_the_end),
         cmocka_unit_test(test_bounds_beyond_the_dtype),
+        cmocka_unit_test(test_padding_with_truth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

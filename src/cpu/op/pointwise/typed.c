@@ -83,10 +83,12 @@ static inline int64_t whole(double x)
     { \
         S *y = y_; \
         for (int64_t i = 0; i < n; i++) y[i] = from((T)x[i]); \
-    } \
+    }
+#define PUT(dtype, S, T, to, from, key) \
     static void put_##dtype(void *y, double value) { *(S *)y = from(REAL(T) ? (T)value : (T)whole(value)); }
 
 QN_TYPED_ROWS(SET)
+QN_TYPED_ROWS(PUT)
 
 /* Booleans are bytes of 0 and 1: or, and. */
 #undef OP_add
@@ -99,6 +101,7 @@ QN_TYPED_ROWS(SET)
 #define OP_min(T, a, b) (T)((a) & (b))
 #define TRUTH(x)        ((x) != 0)
 SET(BOOL, uint8_t, uint8_t, TRUTH, QN_SAME, key_int)
+static void put_BOOL(void *y, double value) { *(uint8_t *)y = value != 0; }
 
 #define ROW(dtype, S, T, to, from, key) \
     [QN_DTYPE_##dtype] = { \
