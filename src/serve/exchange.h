@@ -209,8 +209,14 @@ json_t *exchange_parse_list(exchange *x, problem *p); /* an array */
 /* ---- http.c ---- */
 bool http_start(server *s, qn_error *err);
 void http_stop(server *s);
+
+/* ---- http_reply.c ---- */
 /* What the HTTP thread does when it was woken; see http.c. */
 void http_resume(exchange *x);
+/* The reply that is ready, or a stream's beginning; false: the connection is to be closed. */
+bool http_send(exchange *x);
+/* A path that leads nowhere is refused in OpenAI's form, or in Anthropic's. */
+const route *http_route(const exchange *x);
 
 /* ---- work.c ---- */
 bool work_start(server *s, qn_error *err);

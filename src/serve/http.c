@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/serve/http.c -- what libmicrohttpd is told: whom it lets in, where bodies go, how replies leave. An HTTP thread
+/* src/serve/http.c -- what libmicrohttpd is told: whom it lets in, where bodies go. An HTTP thread
  * suspends a connection whose reply is being made, and goes on with others; exchange_wake brings it back.
  *
  * The library takes two Content-Lengths, and Content-Length beside chunked, of which proxies in front of us may believe
@@ -25,98 +25,9 @@ enum {
     THROW_TIMES = 8,      /* so many times the largest body is thrown away at most */
 };
 
-/* ---- replies ---- */
-
-void http_resume(exchange *x) { MHD_resume_connection(x->connection); }
-
-/* Called by an HTTP thread when the client can take more. */
-static ssize_t read_stream(void *ctx, uint64_t pos, char *buf, size_t max)
-{
-    exchange *x = ctx;
-    ssize_t n = 0;
-    (void)pos;
-    pthread_mutex_lock(&x->lock);
-    const size_t left = x->out.n - x->taken;
-    if (left) {
-        n = (ssize_t)(left < max ? left : max);
-        memcpy(buf, x->out.data + x->taken, (size_t)n);
-        x->taken += (size_t)n;
-        if (x->taken >= x->out.n - x->taken) text_drop(&x->out, x->taken), x->taken = 0; /* each byte moves once */
-        x->moved_ns = now_ns();
-    } else if (x->out.failed || (x->ended && x->broken) || (x->gone && !x->ended)) {
-        n = MHD_CONTENT_READER_END_WITH_ERROR;
-    } else if (x->ended) {
-        n = MHD_CONTENT_READER_END_OF_STREAM;
-    } else {
-        x->suspended = true;
-        MHD_suspend_connection(x->connection);
-    }
-    pthread_mutex_unlock(&x->lock);
-    return n;
-}
-
-static void drop_stream(void *ctx) { exchange_release(ctx); }
-
-static void add_headers(const exchange *x, struct MHD_Response *r)
-{
-    char number[16];
-    if (x->content_type) MHD_add_response_header(r, "Content-Type", x->content_type);
-    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-    MHD_add_response_header(r, "Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'");
-    MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
-    MHD_add_response_header(r, "Cache-Control", "no-store");
-    MHD_add_response_header(r, "Server", "quern");
-    if (x->streams) MHD_add_response_header(r, "X-Accel-Buffering", "no"); /* nginx passes on what comes */
-    if (x->cors[0]) {
-        MHD_add_response_header(r, "Access-Control-Allow-Origin", x->cors);
-        MHD_add_response_header(r, "Access-Control-Expose-Headers", "X-Quern-Ignored, Retry-After");
-        MHD_add_response_header(r, "Vary", "Origin");
-    }
-    if (x->headers[0]) MHD_add_response_header(r, "Access-Control-Allow-Headers", x->headers);
-    if (x->allow[0]) MHD_add_response_header(r, x->route ? "Allow" : "Access-Control-Allow-Methods", x->allow);
-    if (x->warning[0]) MHD_add_response_header(r, "X-Quern-Ignored", x->warning);
-    if (x->status == 401) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
-    if (x->retry_after) {
-        snprintf(number, sizeof(number), "%d", x->retry_after);
-        MHD_add_response_header(r, "Retry-After", number);
-    }
-    if (x->status == 400 || x->status == 408 || x->status == 413) MHD_add_response_header(r, "Connection", "close");
-}
-
-/* A path that leads nowhere is refused in OpenAI's form, or in Anthropic's. */
-static const route *route_or_any(const exchange *x)
-{
-    const char *rest;
-    bool other;
-    if (x->route) return x->route;
-    return route_find("POST", x->anthropic ? "/v1/messages" : "/v1/chat/completions", &rest, &other);
-}
-
-static enum MHD_Result send_reply(exchange *x, struct MHD_Connection *connection)
-{
-    struct MHD_Response *r;
-    pthread_mutex_lock(&x->lock);
-    if (x->streams) {
-        r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 32768, read_stream, x, drop_stream);
-        if (r) exchange_hold(x);
-    } else if (x->out.n && !x->out.failed) {
-        r = MHD_create_response_from_buffer(x->out.n, x->out.data, MHD_RESPMEM_MUST_FREE);
-        if (r) x->out = (text){0};
-    } else {
-        const char *body = x->out.failed ? route_or_any(x)->dialect->no_memory : "";
-        r = MHD_create_response_from_buffer(strlen(body), (void *)(uintptr_t)body, MHD_RESPMEM_PERSISTENT);
-    }
-    if (r) add_headers(x, r);
-    x->moved_ns = now_ns();
-    x->sends = !x->streams;
-    pthread_mutex_unlock(&x->lock);
-    if (!r) return MHD_NO;
-    const enum MHD_Result result = MHD_queue_response(connection, (unsigned)x->status, r);
-    MHD_destroy_response(r);
-    return result;
-}
-
 /* ---- requests ---- */
+
+static enum MHD_Result send_reply(exchange *x) { return http_send(x) ? MHD_YES : MHD_NO; }
 
 static const char *header_of(void *connection, const char *name)
 {
@@ -289,12 +200,12 @@ static exchange *new_exchange(server *s, struct MHD_Connection *connection, cons
     return x;
 }
 
-static enum MHD_Result refuse(exchange *x, struct MHD_Connection *connection, const problem *p)
+static enum MHD_Result refuse(exchange *x, const problem *p)
 {
-    x->route = route_or_any(x);
+    x->route = http_route(x);
     x->whole = true;
     exchange_refuse(x, p);
-    return send_reply(x, connection);
+    return send_reply(x);
 }
 
 /* The whole reply as it goes over the line: the library sends none before the body is over. */
@@ -302,7 +213,7 @@ static char *refusal_text(const exchange *x, const problem *p)
 {
     text body = {0}, t = {0};
     (void)text_was_short(); /* of what is refused */
-    route_or_any(x)->dialect->problem(&body, p);
+    http_route(x)->dialect->problem(&body, p);
     text_printf(&t, "HTTP/1.1 %d Refused\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n", p->status,
                 body.n);
     if (problem_passes(p)) text_puts(&t, "Retry-After: 1\r\n");
@@ -411,12 +322,12 @@ static enum MHD_Result go_on(exchange *x, struct MHD_Connection *connection)
     pthread_mutex_unlock(&x->lock);
     if (gone) return MHD_NO;
     x->whole = true;
-    if (ready) return send_reply(x, connection);
+    if (ready) return send_reply(x);
     set_deadline(x, 0);
-    if (x->refusal) return refuse(x, connection, x->refusal);
+    if (x->refusal) return refuse(x, x->refusal);
     if (x->route->by == BY_http) {
         exchange_handle(x);
-        return send_reply(x, connection);
+        return send_reply(x);
     }
     pthread_mutex_lock(&x->lock);
     x->suspended = true;
@@ -440,8 +351,8 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
     if (!x) {
         if (!(x = new_exchange(ctx, connection, url))) return MHD_NO;
         *con_cls = x;
-        if (!admit(x, connection, method, &p)) return refuse_later(x, &p) ? MHD_YES : refuse(x, connection, &p);
-        return x->ready ? send_reply(x, connection) : MHD_YES;
+        if (!admit(x, connection, method, &p)) return refuse_later(x, &p) ? MHD_YES : refuse(x, &p);
+        return x->ready ? send_reply(x) : MHD_YES;
     }
     if (!*n) return go_on(x, connection);
     const enum MHD_Result result = take_body(x, data, *n);
