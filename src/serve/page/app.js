@@ -29,11 +29,10 @@ async function show_list() {
 
 async function remove(record) {
   if (!confirm(`Delete "${record.title || 'New conversation'}"?`)) return;
-  if (current?.record.id === record.id) {
-    current.running?.stop();
-    current = null;
-  }
-  await db.remove(record.id);
+  const shown = current?.record.id === record.id ? current : null;
+  const conversation = running.get(record.id) ?? shown ?? new Conversation(record);
+  if (current === conversation) current = null;
+  await conversation.remove();
   await show_list();
   if (!current) await (records.length ? open(records[0].id) : begin());
 }

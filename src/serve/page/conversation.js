@@ -12,6 +12,7 @@ export class Conversation {
     this.messages = new Map(messages.map(m => [m.id, m]));
     for (const m of messages) if (m.state === 'streaming') m.state = 'interrupted'; // the page was gone
     this.running = null;
+    this.deleted = false; // nothing of it is written down any more
   }
 
   static create(settings) {
@@ -34,7 +35,19 @@ export class Conversation {
 
   async save() {
     this.record.changed = Date.now();
-    await db.putConversation(this.record);
+    if (!this.deleted) await db.putConversation(this.record);
+  }
+
+  async write(m) {
+    if (!this.deleted) await db.putMessage(m);
+  }
+
+  // What is under way for it ends first.
+  async remove() {
+    this.deleted = true;
+    this.running?.stop();
+    await this.running?.ended;
+    await db.remove(this.record.id);
   }
 
   put(parent, fields) {
@@ -47,7 +60,7 @@ export class Conversation {
 
   async add(parent, fields) {
     const m = this.put(parent, fields);
-    await Promise.all([db.putMessage(m), this.save()]);
+    await Promise.all([this.write(m), this.save()]);
     return m;
   }
 
@@ -78,10 +91,11 @@ export class Conversation {
     const m = this.put(parent, {role: 'assistant', state: 'streaming', model: this.record.model});
     const stop = new AbortController(), began = performance.now();
     let timer = 0, first = 0; // written down soon after each piece, also where no other follows
-    const save_soon = () => { timer ||= setTimeout(() => { timer = 0; db.putMessage(m); }, SAVE_EVERY); };
-    this.running = {message: m, stop: () => stop.abort()};
+    const save_soon = () => { timer ||= setTimeout(() => { timer = 0; this.write(m); }, SAVE_EVERY); };
+    let end;
+    this.running = {message: m, stop: () => stop.abort(), ended: new Promise(resolve => { end = resolve; })};
     try {
-      await Promise.all([db.putMessage(m), this.save()]);
+      await Promise.all([this.write(m), this.save()]);
       for await (const chunk of chat(this.record.id, this.request(parent), stop.signal)) {
         const choice = chunk.choices?.[0];
         m.model = chunk.model ?? m.model;
@@ -102,8 +116,9 @@ export class Conversation {
     } finally {
       clearTimeout(timer);
       this.running = null;
+      end();
     }
-    await Promise.all([db.putMessage(m), this.save()]);
+    await Promise.all([this.write(m), this.save()]);
     changed(m);
     return m;
   }

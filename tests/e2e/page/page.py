@@ -197,6 +197,46 @@ def test_stop_reload_and_a_dead_server():
             b.close()
 
 
+def test_delete_while_answered():
+    """A conversation that is deleted while it is answered, on the screen or in the background, stays so, whole."""
+    kept = """new Promise(done => { indexedDB.open('quern', 1).onsuccess = e => {
+        const t = e.target.result.transaction(['conversations', 'messages']), got = {};
+        t.objectStore('conversations').getAll().onsuccess = r => { got.titles = r.target.result.map(c => c.title); };
+        t.objectStore('messages').count().onsuccess = r => { got.messages = r.target.result; };
+        t.oncomplete = () => { e.target.result.close(); done(got); }; }; })"""
+    with Server(quern, MODEL) as server:
+        proxy, url = scripted(server)
+        b = opened(url)
+        try:
+            b.js("window.confirm = () => true")
+            Scripted.text = "word " * 200
+            Scripted.may_end.set()
+            say(b, "kept", 2)
+            for background in True, False:
+                b.type("", "Alt", "n")
+                b.until(f"{COUNT} == 0")
+                Scripted.may_end.set()
+                say(b, "gone", 2)
+                Scripted.may_end.clear()
+                b.type("again", "Enter")
+                b.until(f"{BUSY} && {TEXTS}[3]?.length > 900")
+                b.until("document.querySelector('[title=\\'Delete \"gone\"\\']')")
+                if background:
+                    b.js("[...document.querySelectorAll('#list .title')].find(e => e.textContent == 'kept').click()")
+                    b.until(f"{IDLE} && {TEXTS}[0] == 'kept'")
+                b.js("document.querySelector('[title=\\'Delete \"gone\"\\']').click()")
+                b.until(f"document.querySelectorAll('#list li').length == 1 && {TEXTS}[0] == 'kept'")
+            Scripted.may_end.set()
+            say(b, "more", 4)  # whatever ends late has ended
+            got = b.js(kept)
+            assert got == {"titles": ["kept"], "messages": 4}, got
+            quiet(b)
+        finally:
+            b.close()
+            proxy.shutdown()
+            proxy.server_close()
+
+
 def test_what_a_model_says_is_inert():
     with Server(quern, MODEL) as server:
         proxy, url = scripted(server)
