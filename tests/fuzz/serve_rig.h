@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/fuzz/serve_rig.h -- a server without sockets, threads and a batcher: requests are read, answered by what an
- * input says in the model's place, and written, all on one thread. Everything of src/serve is the program's but http*.c,
- * pump.c, work.c, page.c and server.c; the linker gives qn_batcher_submit and its siblings to us (--wrap). The model
- * has the words and the template of models/chat.gguf, and weights that cost nothing. */
+ * input says in the model's place, and written, all on one thread. Everything of src/serve is the program's but
+ * http*.c, pump.c, work.c, page.c and server.c; the linker gives qn_batcher_submit and its siblings to us (--wrap). The
+ * model has the words and the template of models/chat.gguf, and weights that cost nothing. */
 #ifndef QN_FUZZ_SERVE_RIG_H
 #define QN_FUZZ_SERVE_RIG_H
 
