@@ -314,10 +314,10 @@ void qn__trace_map_removed(const void *data)
 }
 
 /* Under the lock. */
-static void forget_removed(void)
+static void forget_removed(int64_t before_ns)
 {
     for (int i = 0; i < n_maps;)
-        if (maps[i].removed_ns != 0)
+        if (maps[i].removed_ns != 0 && maps[i].removed_ns < before_ns)
             maps[i] = maps[--n_maps];
         else
             i++;
@@ -398,7 +398,7 @@ qn_status qn__trace_open_rings(const qn_trace_filter *f, uint32_t ring_bytes, qn
     atomic_store_explicit(&io_fd, open("/proc/self/io", O_RDONLY | O_CLOEXEC), memory_order_relaxed);
     atomic_store_explicit(&wake_fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), memory_order_relaxed);
     generation = ++last_generation;
-    forget_removed();
+    forget_removed(INT64_MAX);
     for (int i = 0; i < n_maps; i++) push_map(&maps[i]);
     atomic_store_explicit(&qn__trace_generation, generation, memory_order_seq_cst);
     pthread_mutex_unlock(&lock);
@@ -503,7 +503,7 @@ static void free_ring(qn_trace_ring *r)
     qn__free(r);
 }
 
-void qn__trace_reap(void)
+void qn__trace_reap(int64_t sampled_ns)
 {
     pthread_mutex_lock(&lock);
     for (qn_trace_ring **at = &rings; *at;) {
@@ -519,7 +519,7 @@ void qn__trace_reap(void)
             at = &r->next;
         }
     }
-    forget_removed();
+    forget_removed(sampled_ns);
     pthread_mutex_unlock(&lock);
 }
 
@@ -540,7 +540,7 @@ void qn__trace_close_rings(void)
         free_ring(rings);
         rings = next;
     }
-    forget_removed();
+    forget_removed(INT64_MAX);
     const int fds[] = {atomic_exchange_explicit(&io_fd, -1, memory_order_relaxed),
                        atomic_exchange_explicit(&wake_fd, -1, memory_order_relaxed)};
     for (int i = 0; i < 2; i++)

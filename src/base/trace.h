@@ -231,7 +231,9 @@ void qn__trace_wake(void);
 int64_t qn__trace_read_bytes(void);
 /* qn__samples_read of the ring. When its thread is gone and there are no more, sampling ends. */
 size_t qn__trace_read_samples(qn_trace_ring *r, qn_sample *to, size_t n);
-void qn__trace_reap(void);     /* frees rings that are empty, not sampled, and whose thread is gone */
+/* Frees rings that are empty, not sampled, and whose thread is gone, and forgets files that were unmapped before
+ * sampled_ns: until then every ring's samples have been read, so that none that is still to come lies in them. */
+void qn__trace_reap(int64_t sampled_ns);
 uint64_t qn__trace_lost(void); /* blobs and threads that got no memory, and records of rings that are gone */
 uint64_t qn__trace_steps(void);
 void qn__trace_close_rings(void);

@@ -147,14 +147,23 @@ static void tell_incomplete(qn_trace_bytes *b, const qn_trace_ring *r)
     qn__put_text(&b->incomplete, text, (size_t)n);
 }
 
-void qn__trace_bytes_sample(qn_trace_bytes *b, qn_trace_ring *r)
+static bool sample(qn_trace_bytes *b, qn_trace_ring *r)
 {
     qn_sample some[256];
     if (r->samples_error) tell_incomplete(b, r);
-    for (size_t n; (n = qn__trace_read_samples(r, some, sizeof some / sizeof some[0])) > 0;) {
+    while (b->samples.len <= ROOM - 16384) {
+        const size_t n = qn__trace_read_samples(r, some, sizeof some / sizeof some[0]);
+        if (n == 0) return true;
         for (size_t i = 0; i < n; i++) take(b, r, &some[i]);
-        if (b->samples.len > ROOM - 16384) break; /* the others next time */
     }
+    return false;
+}
+
+bool qn__trace_bytes_sample(qn_trace_bytes *b, qn_trace_ring *first)
+{
+    bool all = true;
+    for (qn_trace_ring *ring = first; ring; ring = ring->next) all = sample(b, ring) && all;
+    return all;
 }
 
 /* ---- what is in memory ---- */

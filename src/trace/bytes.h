@@ -27,8 +27,9 @@ typedef struct qn_trace_bytes {
 
 bool qn__trace_bytes_init(qn_trace_bytes *b, bool samples); /* samples: faults are asked for */
 void qn__trace_bytes_deinit(qn_trace_bytes *b);
-/* Takes the ring's samples. */
-void qn__trace_bytes_sample(qn_trace_bytes *b, qn_trace_ring *r);
+/* Takes the samples of all rings. False: there are more than there is room for; call again after
+ * qn__trace_bytes_clear. */
+bool qn__trace_bytes_sample(qn_trace_bytes *b, qn_trace_ring *first);
 /* What is in memory, where it has changed: at most 1 % of this thread's time, but the first look at a file, and the
  * last of all. `active`: something was recorded since. */
 void qn__trace_bytes_look(qn_trace_bytes *b, bool active, bool last);

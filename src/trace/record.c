@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 100 };
+enum { LOOK_MS = 100, MOST_ROUNDS = 256 };
 #define FLUSH_NS INT64_C(500000000)
 #define USAGE_NS INT64_C(90000000) /* between two rows of what the system counts */
 
@@ -345,7 +345,7 @@ static void drain(recorder *r, bool all)
     for (qn_trace_ring *ring = first; ring; ring = ring->next) waiting = note_head(ring) || waiting;
     note_live(r);
     if (waiting || all) note_usage(r, all);
-    for (qn_trace_ring *ring = first; ring; ring = ring->next) qn__trace_bytes_sample(&r->bytes, ring);
+    bool sampled = qn__trace_bytes_sample(&r->bytes, first);
     qn__trace_bytes_look(&r->bytes, waiting, all);
     emit_blobs(r);
     for (qn_trace_ring *ring = first; ring; ring = ring->next) {
@@ -361,7 +361,12 @@ static void drain(recorder *r, bool all)
         emit_clock(r);
     }
     if (any || all || qn__trace_bytes_full(&r->bytes)) emit_bytes(r);
-    qn__trace_reap();
+    /* A full ring is two or three times what there is room for; threads may go on to write. */
+    for (int i = 0; all && !sampled && i < MOST_ROUNDS; i++) {
+        sampled = qn__trace_bytes_sample(&r->bytes, first);
+        emit_bytes(r);
+    }
+    qn__trace_reap(sampled ? time : 0);
 }
 
 static void dump(recorder *r, const char *why)

@@ -136,7 +136,7 @@ static void threads_come_and_go(void **state)
         assert_int_equal(qn__trace_open_rings(&all, 4096, &err), QN_OK);
         sched_yield();
         end_samples();
-        qn__trace_reap();
+        qn__trace_reap(0);
         assert_int_equal(qn__trace_shut(&err), QN_OK);
         qn__trace_close_rings();
         assert_null(qn__trace_rings());
@@ -157,8 +157,32 @@ static void threads_come_and_go(void **state)
         r->tail = r->head;
     }
     end_samples();
-    qn__trace_reap();
+    qn__trace_reap(0);
     assert_null(qn__trace_rings());
+    assert_int_equal(qn__trace_shut(&err), QN_OK);
+    qn__trace_close_rings();
+}
+
+/* A file that is unmapped while the recorder is at work is known until the samples of that time have been read. */
+static void unmapped_file(void **state)
+{
+    (void)state;
+    static const uint8_t data[64];
+    uint64_t offset = 0;
+    assert_int_equal(qn__trace_open_rings(&(qn_trace_filter){.no_faults = true}, 0, &err), QN_OK);
+    qn__trace_map_added(data, sizeof data, "a file", -1);
+    const int64_t fault = qn__now_ns(), read = fault + 1;
+    while (qn__now_ns() <= read) continue;
+    qn__trace_map_removed(data);
+    const int64_t removed = qn__now_ns();
+    qn__trace_reap(read);
+    const int32_t file = qn__trace_map_at((uintptr_t)data + 5, fault, &offset);
+    assert_true(file > 0 && offset == 5);
+    assert_int_equal(qn__trace_map_at((uintptr_t)data + 5, removed, &offset), -1);
+    qn__trace_reap(0);
+    assert_int_equal(qn__trace_map_at((uintptr_t)data, fault, &offset), file);
+    qn__trace_reap(removed + 1);
+    assert_int_equal(qn__trace_map_at((uintptr_t)data, fault, &offset), -1);
     assert_int_equal(qn__trace_shut(&err), QN_OK);
     qn__trace_close_rings();
 }
@@ -310,6 +334,7 @@ int main(void)
         cmocka_unit_test(a_ring_is_ready_and_wakes_its_writer),
         cmocka_unit_test(appending_to_a_pipe),
         cmocka_unit_test(threads_come_and_go),
+        cmocka_unit_test(unmapped_file),
         cmocka_unit_test(who_is_inside_may_take_the_lock),
         cmocka_unit_test(lists),
         cmocka_unit_test(maps),
