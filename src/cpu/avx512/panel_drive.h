@@ -6,6 +6,7 @@
 
 #include "cpu/avx512/lanes.h"
 #include "cpu/dispatch.h"
+#include "cpu/kernel/prefetch.h"
 
 enum { PANEL_ROWS = 32 };
 
@@ -49,11 +50,10 @@ static inline void panel_fetch_y(const qn_mm_args *a, int32_t first_row, int32_t
     }
 }
 
-/* Prefetches `bytes` from `w` on for each of the rows [from, to): the next slice, while this one is multiplied. */
+/* Rows [from, to) of the next slice, while this one is multiplied. */
 static inline void panel_prefetch_rows(const qn_mm_args *a, const uint8_t *w, size_t bytes, int32_t from, int32_t to)
 {
-    for (int32_t r = from; r < to; r++)
-        for (size_t at = 0; at < bytes + 63; at += 64) __builtin_prefetch(w + (size_t)r * a->w_row_bytes + at, 0, 2);
+    prefetch_rows(w, a->w_row_bytes, bytes, from, to);
 }
 
 #endif

@@ -10,6 +10,7 @@
  * ends, since the rows of y are too far apart for a cache. What comes next is prefetched meanwhile. */
 #include "cpu/dispatch.h"
 #include "cpu/kernel/inline.h"
+#include "cpu/kernel/prefetch.h"
 
 #include <string.h>
 
@@ -172,14 +173,6 @@ static void fill_panel(const weights *t, int64_t first_row, int64_t rows, int64_
     }
 }
 
-/* Prefetches rows [from, to) of the 64, `bytes` of each, for the next panel. Without, unpacking waits for 9 % of the
- * time (F16, 512 columns). */
-static void prefetch_rows(const uint8_t *w, size_t row_bytes, int64_t bytes, int64_t from, int64_t to)
-{
-    for (int64_t r = from; r < to; r++)
-        for (int64_t b = 0; b < bytes + 63; b += 64) __builtin_prefetch(w + (size_t)r * row_bytes + b, 0, 2);
-}
-
 static void prefetch_y(const qn_mm_args *a, int64_t first_row, int64_t rows, int64_t first_col, int64_t n_cols)
 {
     for (int64_t c = first_col; c < first_col + n_cols; c++)
@@ -200,7 +193,8 @@ static void panel_rows(const weights *t, int64_t first_row, int64_t first_col, i
         fill_panel(t, first_row, rows, at, n, panel, room);
         for (int64_t c = 0; c < n_cols; c += TILE_COLS) {
             const int64_t some = n_cols - c < TILE_COLS ? n_cols - c : TILE_COLS;
-            prefetch_rows(next, a->w_row_bytes, bytes, PANEL_ROWS * c / n_cols, PANEL_ROWS * (c + some) / n_cols);
+            prefetch_rows(next, a->w_row_bytes, (size_t)bytes, PANEL_ROWS * c / n_cols,
+                          PANEL_ROWS * (c + some) / n_cols);
             if (end == a->k) prefetch_y(a, first_row, rows, first_col + c, some);
             EACH_STRIP(l, n_lanes)
             FN(outer_f32)
