@@ -1,23 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/trace.sh MODEL [ROUNDS [THREADS [TOKENS]]]: what a recording costs. Four ways in turn, ROUNDS times: a program
-# built without the hook, one with it and nothing recorded, the same recording, and recording with page faults and lost
-# cores sampled, as --trace does; medians of the pairs' quotients. Then what a tap on a node costs (bench/taps.c). Builds
-# in build-trace and build-untraced beside the sources.
+# bench/trace.sh MODEL [ROUNDS [TOKENS]]: what a recording costs. A program built without the hook beside one with it and
+# nothing recorded; that beside itself, beside the same that records, and beside one that records with page faults and
+# lost cores sampled, as --trace does: processor time of all its threads, in pairs at once on one core (bench/pairs.py).
+# Then what a tap on a node costs (bench/taps.c). Builds in build-trace and build-untraced beside the sources.
 set -e
 source=$(cd "$(dirname "$0")/.." && pwd)
-usage="usage: bench/trace.sh MODEL [ROUNDS [THREADS [TOKENS]]]"
+usage="usage: bench/trace.sh MODEL [ROUNDS [TOKENS]]"
 case ${1-} in
 --help | -h)
     echo "$usage"
-    echo "What a recording of MODEL's decoding costs (20 rounds, 1 thread, 64 tokens)."
+    echo "What a recording of MODEL's decoding costs (20 rounds, 128 tokens)."
     exit 0
     ;;
 -* | '') echo "trace.sh: ${1:+$1: see --help; }$usage" >&2; exit 2 ;;
 esac
-[ $# -le 4 ] || { echo "trace.sh: $5: see --help" >&2; exit 2; }
+[ $# -le 3 ] || { echo "trace.sh: $4: see --help" >&2; exit 2; }
 model=$1
-rounds=${2:-20} threads=${3:-1} tokens=${4:-64}
+rounds=${2:-20} tokens=${3:-128}
 for hook in ON OFF; do
     build=$source/build-$([ $hook = ON ] && echo trace || echo untraced)
     cmake -G Ninja -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release -DQN_TESTS=OFF -DQN_TRACE=$hook >/dev/null
@@ -25,26 +25,15 @@ for hook in ON OFF; do
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-speed() { # PROGRAM OPTION ..: tokens a second of decoding
-    program=$1
-    shift
-    "$program" bench "$model" -p 0 -n "$tokens" -r 3 -t "$threads" -o csv "$@" 2>"$work/err" | awk -F, 'NR == 2 { print $6 }'
-}
-i=0
-while [ $i -lt "$rounds" ]; do
-    without=$(speed "$source/build-untraced/quern")
-    off=$(speed "$source/build-trace/quern")
-    on=$(speed "$source/build-trace/quern" --trace "$work/t.qtr" --trace-no-faults)
-    faults=$(speed "$source/build-trace/quern" --trace "$work/t.qtr")
-    echo "$without $off $on $faults"
-    i=$((i + 1))
-done >"$work/speeds"
-"$source/build-trace/quern" trace stats "$work/t.qtr" --top 0 | grep -E '^(recorded|its cost)'
-median() { sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
-against() { awk -v a="$1" -v b="$2" '{ print 100 * ($b / $a - 1) }' "$work/speeds" | median; }
-printf '%s: %s rounds, %s threads\n' "$model" "$rounds" "$threads"
-printf 'without the hook  %10.2f tokens/s\n' "$(awk '{ print $1 }' "$work/speeds" | median)"
-printf 'off               %+9.2f %%\n' "$(against 1 2)"
-printf 'on                %+9.2f %%\n' "$(against 2 3)"
-printf 'on with faults    %+9.2f %%\n' "$(against 2 4)"
-"$source/build-trace/bench_taps" "$model" "$threads" || true
+decode="run '$model' x -n $tokens -c $((tokens + 64)) -t 1 --seed 1 --ignore-eos"
+off="'$source/build-trace/quern' $decode"
+pairs() { python3 "$source/bench/pairs.py" --rounds "$rounds" "$@" >"$work/pairs"; }
+pairs "'$source/build-untraced/quern' $decode" "$off"
+printf '%s: %s rounds of %s tokens, one thread\n' "$model" "$rounds" "$tokens"
+printf 'off, by without the hook  %s\n' "$(cat "$work/pairs")"
+pairs "$off" "$off" "$off --trace '$work/t.qtr' --trace-no-faults" "$off --trace '$work/f.qtr'"
+printf 'off, by itself            %s\n' "$(sed -n 1p "$work/pairs")"
+printf 'on, by off                %s\n' "$(sed -n 2p "$work/pairs")"
+printf 'on with faults, by off    %s\n' "$(sed -n 3p "$work/pairs")"
+"$source/build-trace/quern" trace stats "$work/f.qtr" --top 0 | grep -E '^(recorded|its cost)'
+"$source/build-trace/bench_taps" "$model" 1 || true
