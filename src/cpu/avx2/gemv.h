@@ -15,12 +15,12 @@
 #define FN(name) qn__avx2_##name
 #endif
 
-/* From five columns on panels are faster. GB/s of weights in cache with 3, 4, 5 columns: Q4_0 8.9, 8.8, 6.0 (panel
- * 7.7, 6.9, 6.2); Q4_K 8.4, 8.4, 6.0 (panel 9.5, 8.3, 7.3). From memory too, since panels prefetch: decoding a
- * Q4_K_M model with 6, 8, 12, 16 sequences: 50, 56, 52, 50 tokens/s (panel 57, 66, 79, 93). */
+/* From so many columns on panels are faster. GB/s of weights, from memory, one thread of a Zen 3, medians of three:
+ * 5, 6, 8 columns of Q4_K 2.7, 2.9, 3.2 (panel 3.1, 3.0, 2.8), 12 columns 1.3 (2.3); 6, 8, 10 columns of Q4_0 4.0, 3.6,
+ * 2.2 (2.8, 2.6, 2.2), of Q8_0 3.9, 3.2, 2.5 (3.0, 2.7, 2.5), 8 of IQ4_NL, Q5_0 and MXFP4 as fast as panels. */
 #define GEMV_COLS_MID 2
 #define GEMV_COLS_MAX 4
-enum { ROWS = 8, GEMV_PANEL_FROM = 5, DOT_MAX = 128, GEMV_PAIRS = 0 };
+enum { ROWS = 8, GEMV_PANEL_FROM = 5, GEMV_PANEL_FROM_32 = 9, DOT_MAX = 128, GEMV_PAIRS = 0 };
 
 INLINE words pairs_to_words(words x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
 INLINE words w_dot_8(words s, words u, words q)

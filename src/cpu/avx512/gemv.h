@@ -13,7 +13,7 @@
 /* From 17 columns on panels are faster. Q4_K, GB/s of weights: 16 columns 4.6 (panel 4.3), 20 columns 3.5 (3.7). */
 #define GEMV_COLS_MID 4
 #define GEMV_COLS_MAX 8
-enum { ROWS = 16, GEMV_PANEL_FROM = 17, DOT_MAX = 255, GEMV_PAIRS = 1 };
+enum { ROWS = 16, GEMV_PANEL_FROM = 17, GEMV_PANEL_FROM_32 = 17, DOT_MAX = 255, GEMV_PAIRS = 1 };
 
 #include "cpu/kernel/gemv.h"
 

@@ -11,9 +11,9 @@
  * long as they stay below 256.
  *
  * A level's gemv.h defines FN(name), ROWS, how many columns its kernels take (GEMV_COLS_MID, GEMV_COLS_MAX), from
- * how many on a panel is faster (GEMV_PANEL_FROM), DOT_MAX (the greatest byte whose products w_dot_8 adds exactly),
- * and over its registers `words` and `reals` the functions w_... and r_... that the files kernel/gemv_*.h use. Then
- * it includes this. */
+ * how many on a panel is faster (GEMV_PANEL_FROM, GEMV_PANEL_FROM_32 for blocks of 32), DOT_MAX (the greatest byte
+ * whose products w_dot_8 adds exactly), and over its registers `words` and `reals` the functions w_... and r_... that
+ * the files kernel/gemv_*.h use. Then it includes this. */
 #ifndef QN_CPU_KERNEL_GEMV_H
 #define QN_CPU_KERNEL_GEMV_H
 
@@ -57,13 +57,14 @@ void FN(gemv)(const qn_mm_args *a, const qn_gemv_kernel *kernel);
         FN(gemv)(a, &kernel); \
     }
 
-static inline void gemv_set(qn_mm *mm, qn_mm_fn fn)
+static inline void gemv_set(qn_mm *mm, qn_mm_fn fn, int panel_from)
 {
 #ifdef MAX_ROW_STRIDE
+    (void)panel_from;
     mm->gemv_streams = fn;
 #else
     mm->gemv = fn;
-    mm->panel_cols = GEMV_PANEL_FROM;
+    mm->panel_cols = panel_from;
 #endif
 }
 

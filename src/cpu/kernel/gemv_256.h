@@ -463,7 +463,7 @@ OTHERS(FORMAT)
 
 void FN(gemv_256_init)(qn_kernels *kernels)
 {
-#define FORMAT(name) gemv_set(&kernels->mm[QN_DTYPE_##name], mm_##name);
+#define FORMAT(name) gemv_set(&kernels->mm[QN_DTYPE_##name], mm_##name, GEMV_PANEL_FROM);
     FORMATS_256(FORMAT)
 #undef FORMAT
 }
