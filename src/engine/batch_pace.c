@@ -17,6 +17,9 @@ enum {
 static const double AIM = 0.9;
 /* A step that keeps nobody waiting: whoever comes meanwhile begins after it, and a cancelled request is noticed. */
 static const double ALONE_SECONDS = 0.15;
+/* Of a step of a crowd: who writes already waits for it. Twice decoding where that is more, or a machine whose steps
+ * take long would read little in each; but never more than one that keeps nobody waiting, unless decoding is. */
+static const double CROWD_SECONDS = 0.06, CROWD_DECODES = 2;
 /* Of a prompt that takes longer than that, in times of a stream's step: a question behind it waits for less. A token in
  * a step of ten takes up to twice what it takes in one of 64, so that shorter prompts are read in large steps; less
  * than 20 ms nobody would notice. */
@@ -63,14 +66,21 @@ static double alone(const qn_pace *p, double rest_s)
     return steps > LEAST_SECONDS ? steps : LEAST_SECONDS;
 }
 
+/* What a step of a crowd reads for, at most. */
+static double crowd(double decode)
+{
+    const double twice = CROWD_DECODES * decode, most = twice < ALONE_SECONDS ? twice : ALONE_SECONDS;
+    return decode > most ? decode : most > CROWD_SECONDS ? most : CROWD_SECONDS;
+}
+
 double qn__pace_seconds(const qn_pace *p, int32_t n_decoding, int32_t n_reading, double rest_s)
 {
     const double decode = n_decoding ? qn__pace_decode(p, n_decoding) : 0;
     if (!n_decoding) return alone(p, rest_s);
     if (decode <= 0) return ALONE_SECONDS;
-    const double may = AIM * (n_reading > n_decoding ? decode * n_reading / n_decoding : decode);
-    if (may > ALONE_SECONDS) return decode > ALONE_SECONDS ? decode : ALONE_SECONDS;
-    return may;
+    if (n_reading <= n_decoding) return AIM * decode;
+    const double by_heads = AIM * decode * n_reading / n_decoding, most = crowd(decode);
+    return by_heads < most ? by_heads : most;
 }
 
 int32_t qn__pace_fit(const qn_pace *p, int32_t n_decoding, double depth, double seconds)

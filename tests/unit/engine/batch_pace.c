@@ -153,11 +153,16 @@ static void bounds(void **state)
     assert_in_range(budget(&p, 3, 1, 0, 512), 89, 90);
     assert_in_range(budget(&p, 100, 1, 0, 512), 89, 90); /* not less than what four take */
     assert_int_equal(budget(&p, 1, 1, 0, 512), 22);      /* 0.1 s / 4 */
-    assert_in_range(budget(&p, 1, 4, 0, 512), 89, 90);   /* four wait for their first token, one for its next */
+    assert_in_range(budget(&p, 1, 2, 0, 512), 44, 45);   /* two wait for their first token, one for its next */
     assert_in_range(budget(&p, 4, 3, 0, 512), 89, 90);
     assert_in_range(budget(&p, 4, 8, 0, 512), 149, 150); /* as if nobody waited */
     p.decode_s[2] = 0.3;
     assert_in_range(budget(&p, 4, 8, 0, 512), 299, 300); /* but not less than decoding takes */
+    p.decode_s[2] = 0.02;
+    assert_in_range(budget(&p, 4, 8, 0, 512), 35, 36);  /* by heads */
+    assert_in_range(budget(&p, 4, 60, 0, 512), 59, 60); /* who writes waits no longer for a crowd */
+    p.decode_s[2] = 0.05;
+    assert_in_range(budget(&p, 4, 60, 0, 512), 99, 100); /* than that, or twice decoding */
     p.decode_s[2] = 0.1;
     /* one step that took long is not believed at once: it counts as four times the usual, an eighth of it */
     qn__pace_note(&p, 4, 0, 0, 100);
