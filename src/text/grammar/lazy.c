@@ -67,7 +67,8 @@ static qn_status wake(qn_matcher *m, const trigger *t, int32_t *to, qn_error *er
     *to = m->table->start;
     if (t->after) return QN_OK;
     if (t->token == QN_TOKEN_NONE) return qn__matcher_try_text(m, m->table->start, t->text, (size_t)t->len, to, err);
-    const int32_t as_token = qn__table_step_token(m->table, m->table->start, t->token);
+    const int32_t as_token =
+        qn__table_step_token(m->table, m->table->start, t->token, qn_tokenizer_is_eog(m->tok, t->token));
     if (as_token == QN_UNKNOWN) return qn__table_failed(m->table, err);
     if (as_token >= 0) return *to = as_token, QN_OK;
     const char *piece = qn_tokenizer_piece(m->tok, t->token, &n); /* the text of a control token, too */

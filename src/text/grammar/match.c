@@ -166,9 +166,10 @@ qn_status qn__matcher_try_token(qn_matcher *m, qn_token token, int32_t *to, qn_e
     const qn_status as_text = n ? qn__matcher_try_text(m, m->config, m->bytes, n, &at[1], err) : QN_STATUS_invalid;
     at[0] = m->config;
     if (as_text != QN_OK && as_text != QN_STATUS_invalid) return as_text;
-    int32_t as_token = qn__table_step_token(t, at[0], token);
+    const bool is_eog = qn_tokenizer_is_eog(m->tok, token);
+    int32_t as_token = qn__table_step_token(t, at[0], token, is_eog);
     if (as_token == QN_UNKNOWN && t->failure == QN_TABLE_FULL && qn__table_collect(t, at, at[1] < 0 ? 1 : 2))
-        as_token = qn__table_step_token(t, at[0], token);
+        as_token = qn__table_step_token(t, at[0], token, is_eog);
     if (as_token == QN_UNKNOWN) return qn__table_failed(t, err);
     if (as_token < 0 && n) return as_text == QN_OK ? (*to = at[1], QN_OK) : as_text;
     if (as_token < 0)

@@ -380,7 +380,7 @@ int32_t qn__table_step_new(qn_table *t, int32_t config, int class)
     return to[class] = config_of_set(t);
 }
 
-int32_t qn__table_step_token(qn_table *t, int32_t config, qn_token token)
+int32_t qn__table_step_token(qn_table *t, int32_t config, qn_token token, bool is_eog)
 {
     const qn_grammar *g = t->grammar;
     const qn_config c = t->s.configs[config];
@@ -391,7 +391,7 @@ int32_t qn__table_step_token(qn_table *t, int32_t config, qn_token token)
         for (int32_t e = g->first[item.state]; e >= 0; e = g->edges[e].next) {
             const qn_edge *edge = &g->edges[e];
             const bool is = edge->kind == QN_EDGE_token, is_not = edge->kind == QN_EDGE_not_token;
-            if ((is || is_not) && is == (t->tokens[edge->rule] == token)) push(t, edge->to, item.frame);
+            if ((is || (is_not && !is_eog)) && is == (t->tokens[edge->rule] == token)) push(t, edge->to, item.frame);
         }
     }
     close_set(t);

@@ -106,8 +106,8 @@ static inline int32_t qn__table_step(qn_table *t, int32_t config, uint8_t byte)
     if (to && to[class] != QN_UNKNOWN) return to[class];
     return qn__table_step_new(t, config, class);
 }
-/* Where a token as such leads. */
-int32_t qn__table_step_token(qn_table *t, int32_t config, qn_token token);
+/* Where a token as such leads; one that ends an output (is_eog) is never "any but" another. */
+int32_t qn__table_step_token(qn_table *t, int32_t config, qn_token token, bool is_eog);
 /* Where all characters beyond ASCII lead; QN_MIXED: not to one place. */
 int32_t qn__table_step_wide(qn_table *t, int32_t config);
 /* Both at once; either may be dead. */

@@ -43,6 +43,17 @@ static void named_tokens(void **state)
     }
     qn_matcher_destroy(m);
     qn_grammar_destroy(g);
+    /* one that ends the output is never "any but" another, also where the grammar names it */
+    assert_true(qn_tokenizer_is_eog(tok, 2));
+    m = matcher_of("root ::= !<|x|> <[2]>", &g);
+    assert_int_equal(qn_matcher_mask(m, &mask, NULL), QN_OK);
+    assert_true(bit(mask, TOK_AB) && !bit(mask, 2) && !bit(mask, TOK_X));
+    assert_int_equal(qn_matcher_accept(m, 2, NULL), QN_STATUS_invalid);
+    assert_int_equal(qn_matcher_accept(m, TOK_AB, NULL), QN_OK);
+    assert_int_equal(qn_matcher_accept(m, 2, NULL), QN_OK);
+    assert_true(qn_matcher_must_end(m));
+    qn_matcher_destroy(m);
+    qn_grammar_destroy(g);
     assert_int_equal(qn_grammar_create("root ::= <none>", NULL, &g, NULL), QN_OK);
     assert_int_equal(qn_matcher_create(g, tok, &m, &err), QN_STATUS_invalid);
     assert_non_null(strstr(err.text, "<none>"));
