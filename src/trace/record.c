@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 100, MOST_ROUNDS = 256 };
+enum { LOOK_MS = 100, MOST_ROUNDS = 256 /* of reading what the kernel sampled, at the end */ };
 #define FLUSH_NS INT64_C(500000000)
 #define USAGE_NS INT64_C(90000000) /* between two rows of what the system counts */
 
