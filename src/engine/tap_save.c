@@ -3,6 +3,7 @@
  * for values with a row a logit, are [rows, 3] I32: token, position, sequence. After every step the headers are right.
  */
 #include "base/grow.h"
+#include "base/thread.h"
 #include "engine/tap.h"
 #include "format/npy.h"
 #include <string.h>
@@ -22,8 +23,7 @@ typedef struct grown {
     int64_t row_bytes;
     int fd; /* -1: not kept open, or not begun */
     bool begun;
-    struct grown *later; /* the next whose rows wait */
-    const char *rows;    /* that wait */
+    const char *rows; /* that wait */
     int64_t n_rows;
 } grown;
 
@@ -34,7 +34,9 @@ typedef struct saved {
     uint64_t step[QN_ROWS_KINDS]; /* whose rows are listed */
     char *room;                   /* [ROOM] */
     size_t used;
-    grown *first, *last; /* whose rows wait */
+    grown *waiting[MOST_OPEN]; /* whose rows wait: all are open */
+    int n_waiting;
+    qn_pool_user *pool; /* writes them */
 } saved;
 
 static qn_status begin(qn_tap *tap, grown *g, const char *name, qn_dtype dtype, const qn_shape *row, qn_error *err)
@@ -84,14 +86,19 @@ static bool set_rows(saved *s, grown *g, int64_t n)
 }
 
 /* Rows first: a header never counts what is not there. */
+static qn_status write_rows(const grown *g, int fd, const void *rows, int64_t n, qn_error *err)
+{
+    const uint64_t at = g->header + (uint64_t)(g->shape.dim[0] * g->row_bytes);
+    const qn_grow_part parts[] = {{at, rows, (size_t)(n * g->row_bytes)}, {0, g->text, g->header}};
+    return qn__grow_write(fd, g->path, parts, 2, err);
+}
+
 static qn_status append(saved *s, grown *g, const void *rows, int64_t n, qn_error *err)
 {
     int fd;
     QN_TRY(open_file(s, g, &fd, err));
-    const uint64_t at = g->header + (uint64_t)(g->shape.dim[0] * g->row_bytes);
     qn_status status = set_rows(s, g, g->shape.dim[0] + n) ? QN_OK : QN_FAIL_NOMEM(err, 256);
-    const qn_grow_part parts[] = {{at, rows, (size_t)(n * g->row_bytes)}, {0, g->text, g->header}};
-    if (status == QN_OK) status = qn__grow_write(fd, g->path, parts, 2, err);
+    if (status == QN_OK) status = write_rows(g, fd, rows, n, err);
     if (status == QN_OK) g->shape.dim[0] += n;
     if (g->fd < 0) {
         const qn_status closed = qn__grow_close(fd, g->path, status == QN_OK ? err : NULL);
@@ -100,19 +107,55 @@ static qn_status append(saved *s, grown *g, const void *rows, int64_t n, qn_erro
     return status;
 }
 
+typedef struct writing {
+    saved *s;
+    qn_team *team;
+    qn_mutex lock; /* of what follows */
+    qn_status status;
+    qn_error error;
+} writing;
+
+static void write_some(void *ctx, int member, int n_members)
+{
+    writing *w = ctx;
+    int64_t i, end;
+    (void)member, (void)n_members;
+    while (qn__team_next(w->team, w->s->n_waiting, 1, &i, &end))
+        for (; i < end; i++) {
+            qn_error error;
+            grown *g = w->s->waiting[i];
+            const qn_status status = write_rows(g, g->fd, g->rows, g->n_rows, &error);
+            if (status == QN_OK) {
+                g->shape.dim[0] += g->n_rows;
+                continue;
+            }
+            qn__mutex_lock(&w->lock);
+            w->status = status;
+            w->error = error;
+            qn__mutex_unlock(&w->lock);
+        }
+}
+
+/* The threads that computed write together: a system call takes longer than many a node of a small model. */
 static qn_status step_saved(qn_tap *tap, qn_error *err)
 {
     saved *s = tap->state;
-    qn_status status = QN_OK;
-    for (grown *g = s->first, *next; g; g = next) {
-        next = g->later;
-        if (status == QN_OK) status = append(s, g, g->rows, g->n_rows, err);
-        g->n_rows = 0;
-        g->later = NULL;
+    writing w = {.s = s, .team = qn__pool_team(s->pool)};
+    if (s->n_waiting == 0) return QN_OK;
+    for (int i = 0; i < s->n_waiting && w.status == QN_OK; i++) {
+        const grown *g = s->waiting[i];
+        if (!set_rows(s, s->waiting[i], g->shape.dim[0] + g->n_rows)) w.status = QN_FAIL_NOMEM(&w.error, 256);
     }
-    s->first = s->last = NULL;
+    if (w.status == QN_OK) {
+        qn__mutex_init(&w.lock);
+        qn__pool_run(s->pool, write_some, &w);
+        qn__mutex_deinit(&w.lock);
+    }
+    for (int i = 0; i < s->n_waiting; i++) s->waiting[i]->n_rows = 0;
+    s->n_waiting = 0;
     s->used = 0;
-    return status;
+    if (w.status != QN_OK && err) *err = w.error;
+    return w.status;
 }
 
 /* System calls one after the other take two thirds of what they take between nodes, and other threads wait for none. */
@@ -120,13 +163,14 @@ static qn_status save(qn_tap *tap, grown *g, const void *rows, int64_t n, qn_err
 {
     saved *s = tap->state;
     const size_t bytes = (size_t)(n * g->row_bytes);
+    int fd;
     if (g->n_rows > 0) QN_TRY(step_saved(tap, err));
-    if (bytes > MOST_LATER || bytes > ROOM - s->used) return append(s, g, rows, n, err);
+    if (g->fd < 0 && s->n_open < MOST_OPEN) QN_TRY(open_file(s, g, &fd, err));
+    if (g->fd < 0 || bytes > MOST_LATER || bytes > ROOM - s->used) return append(s, g, rows, n, err);
     g->rows = memcpy(s->room + s->used, rows, bytes);
     g->n_rows = n;
     s->used += bytes;
-    *(s->last ? &s->last->later : &s->first) = g;
-    s->last = g;
+    s->waiting[s->n_waiting++] = g;
     return QN_OK;
 }
 
@@ -138,6 +182,7 @@ static qn_status open_save(qn_tap *tap, qn_error *err)
     if (!s) return QN_FAIL_NOMEM(err, sizeof *s);
     const qn_shape three = qn_shape_of(3);
     for (int k = 0; k < QN_ROWS_KINDS; k++) s->rows[k].fd = -1;
+    QN_TRY(qn__pool_join(tap->taps->session->engine->info.n_threads, &s->pool, err));
     s->room = qn__arena_alloc(&tap->taps->arena, ROOM);
     if (!s->room) return QN_FAIL_NOMEM(err, ROOM);
     for (int k = 0; k < QN_ROWS_KINDS; k++)
@@ -194,7 +239,9 @@ static void close_save(qn_tap *tap)
 {
     saved *s = tap->state;
     (void)end_save(tap, NULL);
-    if (s) qn__str_deinit(&s->header);
+    if (!s) return;
+    qn__str_deinit(&s->header);
+    qn__pool_leave(s->pool);
 }
 
 const qn_tap_type qn__tap_save = {.open = open_save,

@@ -101,7 +101,7 @@ static void full_disk(void **state)
     char text[1024];
     rig_story(0, ids, 3);
     qn_session *s = begin(&w);
-    snprintf(text, sizeof text, "q-1=save=%s", tiny_path("full"));
+    snprintf(text, sizeof text, "q-*=save=%s", tiny_path("full"));
     MUST(qn_session_tap(s, text, err));
     assert_int_equal(symlink("/dev/full", tiny_path("full/q-1.npy")), 0);
     REFUSED(io, qn_session_feed(s, 0, ids, 3, err), "q-1.npy", "No space left");
