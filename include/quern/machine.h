@@ -84,6 +84,8 @@ typedef struct qn_machine_peaks {
 /* Measures for about `seconds` in all (0 means 1.0) with `threads` (0: default) at `level`. */
 QN_API qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn_machine_peaks *out,
                                     qn_error *err);
+/* Only f32_gflops, which takes no memory; *gflops is set on success. */
+QN_API qn_status qn_machine_measure_f32(qn_cpu_level level, int threads, double seconds, double *gflops, qn_error *err);
 
 /* How fast a file is read; 1 GB = 1e9 bytes. */
 typedef struct qn_disk_rates {

@@ -420,14 +420,14 @@ static int train(run *r)
     int status = train_log_open(&r->log, c->log, r->info.step);
     if (status != CLI_OK) return status;
     qn_machine machine;
-    qn_machine_peaks peaks;
+    double gflops;
     qn_machine_get(&machine);
     qn_cpu_level level = machine.level;
     if (c->cpu) (void)qn_cpu_level_find(c->cpu, &level);
     /* Of the float peak only where all products are of floats: those with a quantized base run faster than that on the
      * way forward. */
-    if (!c->lora.base && qn_machine_measure(level, c->threads, 0.15, &peaks, NULL) == QN_OK)
-        r->peak = peaks.f32_gflops * 1e9;
+    if (!c->lora.base && qn_machine_measure_f32(level, c->threads, 0.05, &gflops, NULL) == QN_OK)
+        r->peak = gflops * 1e9;
     qn_metrics_reset(); /* of memory, what training takes */
     say_start(r);
     r->start_ns = cli_now_ns();

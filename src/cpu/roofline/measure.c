@@ -134,25 +134,22 @@ static int64_t buffer_bytes(void)
 
 static bool has_bf16(const qn_kernels *kernels) { return kernels->mm[QN_DTYPE_BF16].act == QN_ACT_bf16; }
 
-qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn_machine_peaks *out, qn_error *err)
+static qn_status check(qn_cpu_level level, int threads, double seconds, qn_error *err)
 {
     if ((unsigned)level >= QN_CPU_LEVEL_COUNT) return QN_FAIL(err, invalid, "measure: no CPU level %d", (int)level);
     if (threads < 0 || threads > QN_MAX_THREADS)
         return QN_FAIL(err, invalid, "measure: %d threads, 0 to %d expected", threads, QN_MAX_THREADS);
     if (!(seconds >= 0 && seconds <= 3600))
         return QN_FAIL(err, invalid, "measure: %g seconds, 0 to 3600 expected", seconds);
+    return QN_OK;
+}
 
+static qn_status measure_all(peak_job *job, int threads, qn_machine_peaks *out, qn_error *err)
+{
     qn_team *team = NULL;
-    peak_job *job = qn__calloc(1, sizeof *job);
-    const int64_t bytes = buffer_bytes();
-    uint8_t *buffer = job ? qn__alloc((size_t)bytes) : NULL;
-    if (!buffer) {
-        qn__free(job);
-        return QN_FAIL_NOMEM(err, job ? (size_t)bytes : sizeof *job);
-    }
-    *job = (peak_job){.kernels = qn__kernels_get(level), .buffer = buffer, .bytes = bytes};
-    job->ns = (int64_t)((seconds > 0 ? seconds : 1.0) * 1e9 / (has_bf16(job->kernels) ? 4 : 3));
-
+    job->bytes = buffer_bytes();
+    job->buffer = qn__alloc((size_t)job->bytes);
+    if (!job->buffer) return QN_FAIL_NOMEM(err, (size_t)job->bytes);
     const qn_status status = qn__team_create(&(qn_team_options){.n_threads = threads}, &team, err);
     if (status == QN_OK) {
         const int n = qn__team_size(team);
@@ -168,7 +165,36 @@ qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn
         }
         qn__team_destroy(team);
     }
-    qn__free(buffer);
+    qn__free(job->buffer);
+    return status;
+}
+
+qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn_machine_peaks *out, qn_error *err)
+{
+    QN_TRY(check(level, threads, seconds, err));
+    peak_job *job = qn__calloc(1, sizeof *job);
+    if (!job) return QN_FAIL_NOMEM(err, sizeof *job);
+    job->kernels = qn__kernels_get(level);
+    job->ns = (int64_t)((seconds > 0 ? seconds : 1.0) * 1e9 / (has_bf16(job->kernels) ? 4 : 3));
+    const qn_status status = measure_all(job, threads, out, err);
+    qn__free(job);
+    return status;
+}
+
+qn_status qn_machine_measure_f32(qn_cpu_level level, int threads, double seconds, double *gflops, qn_error *err)
+{
+    qn_team *team = NULL;
+    QN_TRY(check(level, threads, seconds, err));
+    peak_job *job = qn__calloc(1, sizeof *job);
+    if (!job) return QN_FAIL_NOMEM(err, sizeof *job);
+    job->kernels = qn__kernels_get(level);
+    job->ns = (int64_t)((seconds > 0 ? seconds : 1.0) * 1e9);
+    const qn_status status = qn__team_create(&(qn_team_options){.n_threads = threads}, &team, err);
+    if (status == QN_OK) {
+        qn__team_run(team, f32_all, job);
+        *gflops = total_of(job, 2, qn__team_size(team));
+        qn__team_destroy(team);
+    }
     qn__free(job);
     return status;
 }

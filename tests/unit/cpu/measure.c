@@ -26,6 +26,9 @@ static void test_figures(void **state)
         assert_true(p.int8_gops > 0.01 && p.int8_gops < 1e6);
         assert_true(p.f32_gflops > 0.01 && p.f32_gflops < 1e6);
         assert_true(p.bf16_gflops > 0.01 && p.bf16_gflops < 1e6);
+        double gflops = 0;
+        assert_int_equal(qn_machine_measure_f32((qn_cpu_level)l, 2, 0.02, &gflops, NULL), QN_OK);
+        assert_true(gflops > p.f32_gflops / 20 && gflops < p.f32_gflops * 20); /* others run here, too */
     }
 }
 
@@ -51,6 +54,9 @@ static void test_refusals(void **state)
     assert_int_equal(qn_machine_measure(QN_CPU_ref, 1, strtod("nan", NULL), &p, &error), QN_STATUS_invalid);
     assert_int_equal(p.threads, 77);
     assert_non_null(strstr(error.text, "seconds"));
+    double gflops = 77;
+    assert_int_equal(qn_machine_measure_f32(QN_CPU_ref, QN_MAX_THREADS + 1, 0.01, &gflops, &error), QN_STATUS_invalid);
+    assert_true(gflops == 77);
 }
 
 static int allocations_left, live;
@@ -78,14 +84,18 @@ static void test_failing_allocations(void **state)
     (void)state;
     const qn_allocator failing = {failing_alloc, failing_release, NULL};
     qn_machine_peaks p;
-    qn_status status = QN_STATUS_nomem;
+    double gflops;
     qn_set_allocator(&failing);
-    for (int n = 0; status != QN_OK; n++) {
-        assert_true(n < 100);
-        allocations_left = n;
-        status = qn_machine_measure(QN_CPU_ref, 2, 0.001, &p, NULL);
-        assert_true(status == QN_OK || status == QN_STATUS_nomem);
-        assert_int_equal(live, 0);
+    for (int one = 0; one < 2; one++) {
+        qn_status status = QN_STATUS_nomem;
+        for (int n = 0; status != QN_OK; n++) {
+            assert_true(n < 100);
+            allocations_left = n;
+            status = one ? qn_machine_measure_f32(QN_CPU_ref, 2, 0.001, &gflops, NULL)
+                         : qn_machine_measure(QN_CPU_ref, 2, 0.001, &p, NULL);
+            assert_true(status == QN_OK || status == QN_STATUS_nomem);
+            assert_int_equal(live, 0);
+        }
     }
     qn_set_allocator(NULL);
 }
