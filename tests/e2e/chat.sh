@@ -71,7 +71,7 @@ printf '%s' '{% for t in tools %}{{ t|tojson }}{% endfor %}{% for m in messages 
 {% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}' >"$work/calls.jinja"
 echo '[{"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {"city": {"enum": ["Oslo"]}}, "required": ["city"], "additionalProperties": false}}},
     {"type": "function", "function": {"name": "ring", "parameters": {"type": "object", "properties": {"times": {"enum": [3]}}, "required": ["times"], "additionalProperties": false}}}]' >"$work/two.json"
-calls() { said -p "What is the time?" --chat-template-file "$work/calls.jinja" --tools "$work/two.json" -n 400 -c 1024 "$@"; }
+calls() { said -p "What is the time?" --chat-template-file "$work/calls.jinja" --tools "$work/two.json" -n 120 -c 1024 "$@"; }
 calls --tool-choice get_time;                                   [ "$(head -n 1 "$work/out")" = '{"name":"get_time","arguments":{"city":"Oslo"}}' ] || bad "--tool-choice get_time: $(cat "$work/out")"
 calls --tool-choice ring;                                       [ "$(head -n 1 "$work/out")" = '{"name":"ring","arguments":{"times":3}}' ] || bad "--tool-choice ring: $(cat "$work/out")"
 calls --tool-choice required;                                   grep -q '^{"name":"\(ring\|get_time\)",' "$work/out" || bad "--tool-choice required: $(cat "$work/out")"

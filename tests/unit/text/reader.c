@@ -271,9 +271,8 @@ static void reads(const char *name, const qn_chat_template *t, const said *turn,
     CALL("get_weather", "{\"s\": \"Paris\", \"o\": {\"k\": [1]}}") \
     ", " CALL("add", "{}") ", " CALL("add", "{\"a\": 1, \"b\": -2}")
 
-static void reads_back(const char *name, const char *source)
+static void reads_back(const char *name, const qn_chat_template *t)
 {
-    qn_chat_template *t = compiled(name, source);
     char call[1024];
     qn_chat_needs needs;
     next_turn = strstr(name, "Nemotron-Nano-v2") ? NEXT : "";
@@ -294,16 +293,14 @@ static void reads_back(const char *name, const char *source)
         reads(name, t, &turn, n, 1, 1, false);
         turn_deinit(&turn);
     }
-    qn_chat_template_destroy(t);
 }
 
 /* A turn with all there is, cut in two at every byte; its prefixes give no error and no call that is not in it, whether
  * the model ended there or was cut. */
-static void cut_anywhere(const char *name, const char *source, size_t step)
+static void cut_anywhere(const char *name, const qn_chat_template *t, size_t step)
 {
     qn_chat_needs needs;
     char calls[1024];
-    qn_chat_template *t = compiled(name, source);
     qn_chat_template_needs(t, &needs);
     next_turn = strstr(name, "Nemotron-Nano-v2") ? NEXT : "";
     if (needs.several_calls)
@@ -319,14 +316,12 @@ static void cut_anywhere(const char *name, const char *source, size_t step)
         reads(name, t, &turn, at, at, n, false);
     }
     turn_deinit(&turn);
-    qn_chat_template_destroy(t);
 }
 
 /* Bytes are changed, dropped and moved: something is read, and it is sound. */
-static void mutations(const char *name, const char *source, int n_mutations, uint64_t *seed)
+static void mutations(const char *name, const qn_chat_template *t, int n_mutations, uint64_t *seed)
 {
     qn_chat_needs needs;
-    qn_chat_template *t = compiled(name, source);
     qn_chat_template_needs(t, &needs);
     next_turn = strstr(name, "Nemotron-Nano-v2") ? NEXT : "";
     said turn =
@@ -361,7 +356,6 @@ static void mutations(const char *name, const char *source, int n_mutations, uin
         free(text);
     }
     turn_deinit(&turn);
-    qn_chat_template_destroy(t);
 }
 
 static void own_templates(void **state)
@@ -374,10 +368,10 @@ static void own_templates(void **state)
         qn_chat_template_needs(t, &needs);
         if (!needs.syntax || strcmp(needs.syntax, reader_templates[i].syntax) != 0)
             fail_msg("%s: found to be %s", reader_templates[i].name, needs.syntax ? needs.syntax : "nothing");
+        reads_back(reader_templates[i].name, t);
+        cut_anywhere(reader_templates[i].name, t, CUT_STEP);
+        mutations(reader_templates[i].name, t, MUTATIONS / READER_TEMPLATES, &seed);
         qn_chat_template_destroy(t);
-        reads_back(reader_templates[i].name, reader_templates[i].source);
-        cut_anywhere(reader_templates[i].name, reader_templates[i].source, CUT_STEP);
-        mutations(reader_templates[i].name, reader_templates[i].source, MUTATIONS / READER_TEMPLATES, &seed);
     }
 }
 
@@ -411,14 +405,14 @@ static void templates_of_models(void **state)
         assert_non_null(source);
         qn_chat_template *t = compiled(e->d_name, source);
         qn_chat_template_needs(t, &needs);
-        qn_chat_template_destroy(t);
         if (needs.calls) {
             if (!needs.syntax) fail_msg("%s: its syntax was not found", e->d_name);
-            reads_back(e->d_name, source);
-            cut_anywhere(e->d_name, source, CUT_STEP);
-            mutations(e->d_name, source, MUTATIONS / 39, &seed);
+            reads_back(e->d_name, t);
+            cut_anywhere(e->d_name, t, CUT_STEP);
+            mutations(e->d_name, t, MUTATIONS / 39, &seed);
             n++;
         }
+        qn_chat_template_destroy(t);
         free(source);
     }
     closedir(dir);
