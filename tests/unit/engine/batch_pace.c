@@ -115,6 +115,9 @@ static void long_alone(void **state)
     p.decode_s[0] = 0.2;
     assert_true(fabs(qn__pace_seconds(&p, 0, 1, 100) - 0.6) < 1e-9); /* or hardly anything would be read */
     assert_true(fabs(qn__pace_seconds(&p, 0, 1, 1) - 0.6) < 1e-9);
+    p = (qn_pace){0};
+    qn__pace_note(&p, 8, 0, 0, 0.13); /* nor is it by what eight take together */
+    assert_true(qn__pace_seconds(&p, 0, 1, 100) == 0.15);
 }
 
 /* Steps of which nearly all is the same however few tokens they have, before and after a stream has written. */
