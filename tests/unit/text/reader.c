@@ -27,6 +27,8 @@ typedef struct said {
     char *text;       /* what the model would say */
     qn_prompt prompt; /* before it; text NULL: the turn's beginning */
     char *want;       /* JSON of the message */
+    qn_heap *heap;    /* of what it says */
+    qn_val message;
 } said;
 
 static qn_chat_template *compiled(const char *name, const char *source)
@@ -124,6 +126,10 @@ static said make_turn(const qn_chat_template *t, bool content, bool thought, con
     }
     qn_prompt_deinit(&p);
     free(messages);
+    out.heap = calloc(1, sizeof *out.heap);
+    qn__jinja_heap_init(out.heap, &(qn_jinja_options){0}, NULL);
+    out.message = qn__parse_json(out.heap, out.want, strlen(out.want), true);
+    assert_int_equal(out.heap->status, QN_OK);
     return out;
 }
 
@@ -131,6 +137,8 @@ static void turn_deinit(said *t)
 {
     free(t->text);
     free(t->want);
+    qn__jinja_heap_deinit(t->heap);
+    free(t->heap);
     qn_prompt_deinit(&t->prompt);
 }
 
@@ -218,12 +226,12 @@ static bool text_is(qn_val v, const char *text) { return qn__is_str(v) ? text &&
 /* The message is what events add up to; with READ_PART its calls are the first ones of `want`, with READ_ALL it is
  * `want`. */
 enum { READ_ANY, READ_PART, READ_ALL };
-static bool same(const char *json, const char *want, const sum *s, int how)
+static bool same(const char *json, const said *want, const sum *s, int how)
 {
     qn_heap h;
     qn_error err;
     qn__jinja_heap_init(&h, &(qn_jinja_options){0}, &err);
-    const qn_val a = qn__parse_json(&h, json, strlen(json), true), b = qn__parse_json(&h, want, strlen(want), true);
+    const qn_val a = qn__parse_json(&h, json, strlen(json), true), b = want->message;
     if (h.status != QN_OK) fail_msg("%s: %s", json, err.text);
     const qn_val calls = qn__member(a, "tool_calls"), wanted = qn__member(b, "tool_calls");
     const uint32_t n = calls.type == QN_VAL_list ? calls.l->n : 0, m = wanted.type == QN_VAL_list ? wanted.l->n : 0;
@@ -257,7 +265,7 @@ static void reads(const char *name, const qn_chat_template *t, const said *turn,
     sum s;
     const bool whole = n == strlen(turn->text);
     char *json = read_back(t, &turn->prompt, turn->text, n, at, step, cut, &s);
-    if (!same(json, turn->want, &s, whole ? READ_ALL : READ_PART))
+    if (!same(json, turn, &s, whole ? READ_ALL : READ_PART))
         fail_msg("%s, %zu of its bytes, cut at %zu and every %zu:\n%s\nwas read as %s\ninstead of   %s", name, n, at,
                  step, turn->text, json, turn->want);
     qn_free(json);
@@ -350,7 +358,7 @@ static void mutations(const char *name, const qn_chat_template *t, int n_mutatio
             }
         }
         char *json = read_back(t, &turn.prompt, text, n, n / 2, n, i & 1, &s);
-        if (!same(json, turn.want, &s, READ_ANY)) fail_msg("%s: %.*s\nwas read as %s", name, (int)n, text, json);
+        if (!same(json, &turn, &s, READ_ANY)) fail_msg("%s: %.*s\nwas read as %s", name, (int)n, text, json);
         qn_free(json);
         sum_deinit(&s);
         free(text);

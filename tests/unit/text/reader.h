@@ -29,8 +29,8 @@ static const char *const reader_shapes[] = {
     "{\"s\": \"\", \"t\": \" \"}",
     "{\"n\": -3, \"f\": 2.5, \"b\": true, \"s\": \"42\", \"t\": \"false\"}",
     "{\"o\": {\"k\": [1, 2, {\"x\": \"y\"}], \"e\": {}}, \"l\": []}",
-    "{\"s\": \"\\u00fcn\\u00ef \\u65e5\\u672c \\ud83d\\ude00\", \"t\": \"C:\\\\dir\\\\new\\t{\\\"a\\\": 1}, [1, 2], "
-    "f(x=1)\"}",
+    ("{\"s\": \"\\u00fcn\\u00ef \\u65e5\\u672c \\ud83d\\ude00\", \"t\": \"C:\\\\dir\\\\new\\t{\\\"a\\\": 1}, [1, 2], "
+     "f(x=1)\"}"),
     "{\"l\": [\"a\", \"b\\\"c'd\", \"e\\nf\", \"\"], \"o\": {\"deep\": {\"er\": [\"x, y\", \"]}\"]}}}",
 };
 enum { READER_SHAPES = sizeof reader_shapes / sizeof *reader_shapes };
