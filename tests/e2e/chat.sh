@@ -65,7 +65,7 @@ expect 0 "$quern" chat "$model" -t 1 -p x --seed 3 -n 20; cp "$work/out" "$work/
 expect 0 "$quern" chat "$model" -t 1 -p x --seed 3 -n 20; same "$work/a" "$work/out" "--seed"
 
 # ---- tools: a call is a line of JSON; which is called can be asked for ----
-printf '%s' '{% for t in tools %}{{ t|tojson }}{% endfor %}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls %}<tool_call>
+printf '%s' '{% for t in tools %}{{ t.function.name }} {% endfor %}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls %}<tool_call>
 {"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments|tojson }}}
 </tool_call>{% endfor %}
 {% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}' >"$work/calls.jinja"

@@ -9,7 +9,7 @@ awk 'BEGIN { for (i = 0; i < 60; i++) {
     printf "{\"messages\": [{\"role\": \"user\", \"content\": \"Weather?\"}, {\"role\": \"assistant\", \"reasoning_content\": \"I look.\", \"tool_calls\": [{\"id\": \"1\", "
     printf "\"type\": \"function\", \"function\": {\"name\": \"look\", \"arguments\": \"{}\"}}]}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"look\"}}]}\n" } }
     function say(q, a) { printf "{\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}, {\"role\": \"assistant\", \"content\": \"%s\"}]}\n", q, a }' >"$work/talks"
-shape="--layers 2 --embd 32 --heads 4 --ctx 64 --batch 4 --lr 1e-2 --seed 5 --eval-every 20 --steps 80"
+shape="--layers 2 --embd 32 --heads 4 --ctx 64 --batch 4 --lr 1e-2 --seed 5 --eval-every 20 --steps 60"
 template="--chat-template $source/models/chat.jinja --special <|im_start|>,<|im_end|>,<think>,</think>,<tool_call>,</tool_call>,<tools>,</tools>
     --eos-token <|im_end|> --split-digits"
 # answer MODEL QUESTION [OPTION...]: what the model says to it, control tokens shown.
