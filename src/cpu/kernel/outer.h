@@ -6,8 +6,8 @@
 #include "cpu/dispatch.h"
 #include "cpu/kernel/inline.h"
 
-/* What tests of training take is half of it here: clang unrolls it in a sanitized build, too (t_train_trainer 42 to 17
- * s). Each access is checked, the arithmetic of addresses is not, with which it would take minutes to compile. */
+/* Tests of training spend half of their time here, so clang unrolls it in a sanitized build, too (t_train_trainer 42 to
+ * 17 s). Each access is checked; the arithmetic of addresses is not: with it one file takes minutes to compile. */
 #if defined(__clang__) && defined(SANITIZED)
 #undef INLINE
 #undef UNROLL_24
