@@ -68,8 +68,9 @@ typedef struct qn_turns {
     qn_mutex lock;
     struct qn_turn_waiter *waiting; /* oldest first */
     qn_turn_taker *last;
+    const void *last_thread;
     int64_t start_ns, used_ns; /* of the turn under way; of whoever has it, when it began */
-    int64_t changed_ns;        /* when it last went from one taker to another */
+    int64_t changed_ns;        /* when it last went to another taker, in another thread */
     bool taken;
 } qn_turns;
 void qn__turns_init(qn_turns *turns);
@@ -78,7 +79,7 @@ void qn__turns_take(qn_turns *turns, qn_turn_taker *taker); /* one thread a take
 bool qn__turns_try(qn_turns *turns, qn_turn_taker *taker);  /* only when nobody has it */
 void qn__turns_give(qn_turns *turns, qn_turn_taker *taker);
 void qn__turns_forget(qn_turns *turns, const qn_turn_taker *taker); /* before a taker goes */
-/* Somebody else waits, or had it in the last second. */
+/* Somebody else waits, or had it in the last second in another thread: who takes turns with himself is alone. */
 bool qn__turns_shared(qn_turns *turns, const qn_turn_taker *taker);
 
 /* ---- pool.c: the threads of this process ---- */
@@ -94,7 +95,7 @@ qn_team *qn__pool_team(const qn_pool_user *user);
 /* As qn__team_run with the user's number of threads. Not from inside a run, of any user. A user of one thread computes
  * on its caller's and takes no turn. */
 void qn__pool_run(qn_pool_user *user, qn_team_fn fn, void *ctx);
-/* Other users compute, too: long runs should be short ones. */
+/* Other users compute in other threads: long runs should be short ones. */
 bool qn__pool_shared(qn_pool_user *user);
 
 /* Compute threads that make sense here: the smallest of the affinity mask, the cgroup CPU quota (rounded up) and the

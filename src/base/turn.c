@@ -9,6 +9,7 @@ enum { SHARED_NS = 1000000000 };
 typedef struct qn_turn_waiter {
     struct qn_turn_waiter *next;
     qn_turn_taker *taker;
+    const void *thread;
     _Atomic int mine;
 } waiter;
 
@@ -20,23 +21,31 @@ void qn__turns_init(qn_turns *t)
 
 void qn__turns_deinit(qn_turns *t) { qn__mutex_deinit(&t->lock); }
 
-/* Under lock. */
-static void begin(qn_turns *t, qn_turn_taker *taker)
+/* Another address in each thread. */
+static const void *this_thread(void)
+{
+    static _Thread_local char here;
+    return &here;
+}
+
+/* Under lock. Takers of one thread, such as a batcher's session and its samplers, don't wait for each other. */
+static void begin(qn_turns *t, qn_turn_taker *taker, const void *thread)
 {
     t->start_ns = qn__now_ns();
-    if (t->last && t->last != taker) t->changed_ns = t->start_ns;
+    if (t->last && t->last != taker && t->last_thread != thread) t->changed_ns = t->start_ns;
     t->taken = true;
     t->last = taker;
+    t->last_thread = thread;
     t->used_ns = taker->used_ns;
 }
 
 void qn__turns_take(qn_turns *t, qn_turn_taker *taker)
 {
-    waiter me = {.taker = taker};
+    waiter me = {.taker = taker, .thread = this_thread()};
     qn__mutex_lock(&t->lock);
     if (taker->used_ns < t->used_ns) taker->used_ns = t->used_ns;
     if (!t->taken) {
-        begin(t, taker);
+        begin(t, taker, me.thread);
         qn__mutex_unlock(&t->lock);
         return;
     }
@@ -54,7 +63,7 @@ bool qn__turns_try(qn_turns *t, qn_turn_taker *taker)
     qn__mutex_lock(&t->lock);
     const bool mine = !t->taken;
     if (taker->used_ns < t->used_ns) taker->used_ns = t->used_ns;
-    if (mine) begin(t, taker);
+    if (mine) begin(t, taker, this_thread());
     qn__mutex_unlock(&t->lock);
     return mine;
 }
@@ -70,7 +79,7 @@ void qn__turns_give(qn_turns *t, qn_turn_taker *taker)
     waiter *w = *next;
     if (w) {
         *next = w->next;
-        begin(t, w->taker);
+        begin(t, w->taker, w->thread);
         atomic_store_explicit(&w->mine, 1, memory_order_release);
         qn__unpark_all(&w->mine);
     }

@@ -73,6 +73,36 @@ static void least_first(void **state)
     qn__turns_deinit(&turns);
 }
 
+/* Whoever takes turns with himself is alone; with another thread he is not. */
+static void shared_by_threads(void **state)
+{
+    (void)state;
+    qn_turn_taker mine[2] = {{0}};
+    job other = {0};
+    qn__turns_init(&turns);
+    n_order = 0;
+    for (int i = 0; i < 4; i++) {
+        qn__turns_take(&turns, &mine[i % 2]);
+        qn__turns_give(&turns, &mine[i % 2]);
+        assert_true(qn__turns_try(&turns, &mine[(i + 1) % 2]));
+        qn__turns_give(&turns, &mine[(i + 1) % 2]);
+    }
+    assert_false(qn__turns_shared(&turns, &mine[0]));
+    assert_int_equal(pthread_create(&other.thread, NULL, take_one, &other), 0);
+    pthread_join(other.thread, NULL);
+    assert_true(qn__turns_shared(&turns, &mine[0]));
+    qn__turns_forget(&turns, &other.taker);
+    assert_false(qn__turns_shared(&turns, &mine[0]));
+    /* one that waited is another thread, whoever hands it over */
+    qn__turns_take(&turns, &mine[0]);
+    assert_int_equal(pthread_create(&other.thread, NULL, take_one, &other), 0);
+    while (n_waiting() == 0) sched_yield();
+    qn__turns_give(&turns, &mine[0]);
+    pthread_join(other.thread, NULL);
+    assert_true(qn__turns_shared(&turns, &mine[0]));
+    qn__turns_deinit(&turns);
+}
+
 enum { TAKERS = 4, TIMES = 200 };
 static int64_t sum; /* plain */
 
@@ -106,6 +136,7 @@ static void one_at_a_time(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(least_first), cmocka_unit_test(one_at_a_time)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(least_first), cmocka_unit_test(shared_by_threads),
+                                       cmocka_unit_test(one_at_a_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

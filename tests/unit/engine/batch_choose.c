@@ -3,12 +3,13 @@
 #include "crowd.h"
 #include "engine/batch.h"
 
-/* Masks of many streams are made, and their tokens drawn, by several threads: each gets what it gets alone. */
+/* Masks of many streams are made, and their tokens drawn, by several threads: each gets what it gets alone. A batcher
+ * that computes and draws in turn counts as one: its steps are not cut into parts for others. */
 static void masks_at_once(void **state)
 {
     (void)state;
     enum { N = 8 };
-    qn_engine *e = rig_open(&(tiny){.arch = "llama"}, NULL);
+    qn_engine *e = rig_open(&(tiny){.arch = "llama"}, &(qn_engine_options){.n_threads = 2});
     qn_session *alone = crowd_session(e);
     qn_grammar *grammar = NULL;
     MUST(qn_grammar_create("root ::= [a-z]+ \" \" [a-z ]+", NULL, &grammar, err));
@@ -26,6 +27,7 @@ static void masks_at_once(void **state)
     for (int i = 0; i < N; i++) MUST(crowd_submit(b, &r[i], err));
     for (int i = 0; i < N; i++) crowd_wait(&r[i]);
     for (int i = 0; i < N; i++) CROWD_SAME(&r[i]);
+    assert_false(qn__pool_shared(b->pool));
     qn_batcher_destroy(b);
     qn_grammar_destroy(grammar);
     qn_session_destroy(alone);
