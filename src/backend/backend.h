@@ -74,6 +74,9 @@ typedef struct qn_run {
      * element of source 2, NULL where there is none. Only of a backend that `pages`. NULL: none. */
     void (*page)(void *ctx, const qn_node *node, const void *ids);
     void *page_ctx;
+    /* True, which any thread may write: nobody wants the run any more. It ends with `cancelled` behind the node at hand
+     * where the backend `stops`, or goes on to its end. NULL: it is wanted. */
+    const _Atomic bool *unwanted;
     double *node_ns;  /* by node id: measured time is added; NULL: don't measure */
     int32_t *stopped; /* a run that fails: the id of the node where it ended; what comes before it was computed, nothing
                        * after it was. Untouched by a run that succeeds; NULL: nobody asks */
@@ -144,6 +147,7 @@ struct qn_backend_type {
     /* Node i of the segment is computed by all threads together. NULL: by one. */
     bool (*is_shared)(const qn_program *program, int32_t i);
     bool pages; /* it calls qn_run.page */
+    bool stops; /* it looks at qn_run.unwanted behind each node */
     /* Memory of its devices as other libraries name it (DLPack): the kind of device, 0 where there is none; whether the
      * name is an address that bytes can be counted from; the number of the device; the name of a buffer's memory; and a
      * buffer over `bytes` of memory that somebody else keeps until it is destroyed. */

@@ -141,4 +141,5 @@ const qn_backend_type qn__backend_cpu = {
     .program_destroy = qn__cpu_program_destroy,
     .run = qn__cpu_run,
     .shared = shared,
+    .stops = true,
 };

@@ -337,6 +337,14 @@ static void tapped(const walk *w, const step *s, qn_task *t, int32_t i)
     if (!faulty(t->fault, t->at) && !w->run->tap(w->run->tap_ctx, s->task.node)) note(t, (qn_fault){.stopped = true});
 }
 
+/* Thread 0 looks, behind every node but the last; others see it behind the next barrier. */
+static void look_up(const walk *w, qn_task *t, int32_t i)
+{
+    if (i + 1 == w->to || !atomic_load_explicit(w->run->unwanted, memory_order_relaxed)) return;
+    t->at = i * FAULTS_A_STEP + QN_CPU_MAX_PHASES;
+    note(t, (qn_fault){.stopped = true});
+}
+
 static void run_phase(qn_team *team, const step *s, qn_task *t, int p, int member)
 {
     const phase *ph = &s->phases[p];
@@ -477,6 +485,7 @@ static void walk_on(const walk *w, record *r, int member, int n_members)
         end_node(r, s, member, took_part, ticks);
         if (member == 0 && r->ring) tell_experts(w->trace, r, s);
         if (w->node_ns && member == 0) w->node_ns[s->task.node->id] += (double)(qn__now_ns() - start);
+        if (member == 0 && w->run && w->run->unwanted) look_up(w, &t, i);
         if (!w->run || !w->run->tap || !s->task.node->tapped) continue;
         alone = true;
         if (member != 0) continue;
@@ -525,7 +534,7 @@ static qn_status fault_error(const qn_program *program, const qn_run *run, qn_er
     if (run && run->stopped)
         *run->stopped =
             program->steps[atomic_load_explicit(&f->at, memory_order_relaxed) / FAULTS_A_STEP].task.node->id;
-    if (f->stopped) return QN_FAIL(err, cancelled, "stopped by a tap");
+    if (f->stopped) return QN_FAIL(err, cancelled, run->unwanted ? "stopped" : "stopped by a tap");
     if (f->what) return QN_FAIL(err, invalid, "%s: %s", f->call, f->what);
     return QN_FAIL(err, invalid, "%s: index %lld is out of range for dimension %d of size %lld", f->call,
                    (long long)f->index, f->dim, (long long)f->size);
@@ -558,6 +567,8 @@ qn_status qn__cpu_run(qn_program *program, const qn_run *run, qn_error *err)
             go = run->eval(run->eval_ctx, n, true);
         }
         if (!go && run->stopped) *run->stopped = n->id;
+        if (go && run->unwanted && atomic_load_explicit(run->unwanted, memory_order_relaxed))
+            return QN_FAIL(err, cancelled, "stopped");
         if (!go)
             return QN_FAIL(err, cancelled, "stopped by a callback at node %d, %s \"%s\"", n->id, qn_node_op_name(n),
                            n->name);

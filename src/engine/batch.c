@@ -97,6 +97,7 @@ static qn_status set_up(qn_batcher *b, const qn_batcher_options *o, qn_error *er
     b->ready = qn__calloc((size_t)b->n_parallel, sizeof(*b->ready));
     if (!b->seqs || !b->streams || !b->items || !b->seen || !b->ready)
         return QN_FAIL(err, nomem, "out of memory for a batch of %d tokens and %d streams", b->n_batch, b->n_parallel);
+    b->pace.stops = b->engine->n_backends == 1 && b->engine->backends[0]->type->stops;
     b->stats.n_cells = b->stats.n_free_cells = b->n_ctx;
     QN_TRY(qn__worker_create(&b->worker, err));
     return qn__worker_submit(b->worker, qn__batch_run, b, err);
@@ -123,11 +124,17 @@ void qn__batch_wake(qn_batcher *b)
     qn__unpark_all(&b->wake);
 }
 
+void qn__batch_stop_step(qn_batcher *b, int32_t n)
+{
+    if (b->stop_below == 0 || n < b->stop_below) atomic_store_explicit(&b->stop, true, memory_order_relaxed);
+}
+
 void qn_batcher_destroy(qn_batcher *b)
 {
     if (!b) return;
     qn__mutex_lock(&b->lock);
     b->stopping = true;
+    qn__batch_stop_step(b, 0);
     qn__mutex_unlock(&b->lock);
     qn__batch_wake(b);
     qn__worker_destroy(b->worker); /* waits: the executor ends all requests first */
@@ -281,6 +288,7 @@ static qn_status join(qn_batcher *b, qn_batch_stream *s, qn_batch_space **space,
         *id = s->id = ++b->last_id;
         b->n_queued++;
         b->stats.n_requests++;
+        if (b->n_streams < b->n_parallel) qn__batch_stop_step(b, s->n_tokens);
     }
     qn__mutex_unlock(&b->lock);
     return status;
@@ -313,11 +321,20 @@ static qn_batch_stream *find(qn_batcher *b, uint64_t id)
     return NULL;
 }
 
+/* Under lock. */
+static bool is_stream(const qn_batcher *b, const qn_batch_stream *s)
+{
+    for (int32_t i = 0; i < b->n_streams; i++)
+        if (b->streams[i] == s) return true;
+    return false;
+}
+
 void qn_batcher_cancel(qn_batcher *b, uint64_t id)
 {
     qn__mutex_lock(&b->lock);
     qn_batch_stream *s = find(b, id);
     if (s) s->cancelled = true;
+    if (s && is_stream(b, s)) qn__batch_stop_step(b, 0);
     qn__mutex_unlock(&b->lock);
     if (s) qn__batch_wake(b);
 }
@@ -327,6 +344,7 @@ void qn_batcher_pause(qn_batcher *b, uint64_t id, bool paused)
     qn__mutex_lock(&b->lock);
     qn_batch_stream *s = find(b, id);
     if (s) s->paused = paused;
+    if (s && !paused && is_stream(b, s)) qn__batch_stop_step(b, 0);
     qn__mutex_unlock(&b->lock);
     if (s) qn__batch_wake(b);
 }

@@ -78,6 +78,8 @@ enum { QN_PACE_CLASSES = 8 };
 typedef struct qn_pace {
     double decode_s[QN_PACE_CLASSES], token_s[2], deep_s;
     double least_s; /* the shortest step in which nothing but prompts was read; 0: there was none */
+    double lost_s;  /* of steps that were stopped, and is not made up for yet */
+    bool stops;     /* a step can be stopped */
     int32_t since[QN_PACE_CLASSES];
 } qn_pace;
 
@@ -108,6 +110,8 @@ struct qn_batcher {
     bool stopping;
     qn_batcher_stats stats;
     int64_t step_began_ns; /* 0: none under way */
+    int32_t stop_below;    /* a prompt shorter than this stops the step under way; 0: none is under way */
+    _Atomic bool stop;     /* a step that may be stopped; written under lock */
     _Atomic int wake;      /* changes when there is something new */
 };
 
@@ -148,6 +152,9 @@ double qn__pace_token(const qn_pace *p, int32_t n_decoding, double depth);
 double qn__pace_seconds(const qn_pace *p, int32_t n_decoding, int32_t n_reading, double rest_s);
 /* Tokens of a prompt that fit in, behind `depth` others; a few always do. */
 int32_t qn__pace_fit(const qn_pace *p, int32_t n_decoding, double depth, double seconds);
+/* Whether a step in which nobody gets a token may be stopped for somebody who comes. */
+bool qn__pace_stoppable(const qn_pace *p);
+void qn__pace_note_stopped(qn_pace *p, double seconds);
 /* A step with n_decoded streams that read n_read tokens, which lay behind `depth` others on average. */
 void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double depth, double seconds);
 /* ---- batch_choose.c: a token ---- */
@@ -161,5 +168,8 @@ void qn__batch_run(void *batcher);
 /* ---- batch.c ---- */
 void qn__batch_free(qn_batch_stream *s);
 void qn__batch_wake(qn_batcher *b);
+/* There is a prompt of n tokens, or, 0, something that comes before any: a step that reads longer ones, and in which
+ * nobody gets a token, is stopped. Under lock. */
+void qn__batch_stop_step(qn_batcher *b, int32_t n);
 
 #endif

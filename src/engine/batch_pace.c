@@ -3,7 +3,8 @@
  * takes; where more streams read than decode, as many times that, so that a crowd which came at once begins soon.
  * Moving averages of both, the latter by the number of streams, since that changes faster than the averages would. A
  * token of a prompt takes a part that grows with its depth, since it attends to all before it; beside streams it takes
- * more than in the large steps of a prompt that is alone. */
+ * more than in the large steps of a prompt that is alone. Where nobody writes steps may be long, since whoever comes
+ * ends them. */
 #include "engine/batch.h"
 
 enum {
@@ -20,6 +21,11 @@ static const double ALONE_SECONDS = 0.15;
 /* Of a step of a crowd: who writes already waits for it. Twice decoding where that is more, or a machine whose steps
  * take long would read little in each; but never more than one that keeps nobody waiting, unless decoding is. */
 static const double CROWD_SECONDS = 0.06, CROWD_DECODES = 2;
+/* The same where steps can be stopped: tokens take least in steps of 32 and more, and as much is lost at most. */
+static const double STOPPABLE_SECONDS = 0.5;
+/* Of time in which prompts are read alone a part may be lost to steps that were stopped, and so much at once: beyond
+ * it, steps go on to their ends. */
+static const double LOST_PART = 0.125, MOST_LOST = 2;
 /* Of a prompt that takes longer than that, in times of a stream's step: a question behind it waits for less. A token in
  * a step of ten takes up to twice what it takes in one of 64, so that shorter prompts are read in large steps; less
  * than 20 ms nobody would notice. */
@@ -52,6 +58,10 @@ double qn__pace_token(const qn_pace *p, int32_t n_decoding, double depth)
     return token > 0 ? token + p->deep_s * depth / DEEP : ALONE_SECONDS / FIRST_READ;
 }
 
+bool qn__pace_stoppable(const qn_pace *p) { return p->stops && p->lost_s < MOST_LOST; }
+
+void qn__pace_note_stopped(qn_pace *p, double seconds) { p->lost_s += seconds; }
+
 /* Nobody waits for a token. Most of a slow machine's step, or of one that reads its weights from disk, is the same
  * however few tokens it has: in less than that time nothing would be read. What a stream's step takes has to be known
  * of one stream: an eighth of what eight take may be a third of it. */
@@ -61,6 +71,8 @@ static double alone(const qn_pace *p, double rest_s)
                        : p->least_s > ALONE_SECONDS ? p->least_s
                                                     : 0,
                  steps = LONG_STEPS * one;
+    const bool known = p->token_s[0] > 0 || p->token_s[1] > 0;
+    if (known && qn__pace_stoppable(p)) return steps > STOPPABLE_SECONDS ? steps : STOPPABLE_SECONDS;
     if (steps > ALONE_SECONDS) return steps;
     if (rest_s <= LONG_SECONDS || one <= 0) return ALONE_SECONDS;
     return steps > LEAST_SECONDS ? steps : LEAST_SECONDS;
@@ -118,6 +130,7 @@ void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double depth, 
         p->since[k] = 0;
         return;
     }
+    if (!n_decoded) p->lost_s = p->lost_s > LOST_PART * seconds ? p->lost_s - LOST_PART * seconds : 0;
     if (!n_decoded && (p->least_s <= 0 || seconds < p->least_s)) p->least_s = seconds;
     const double decode = n_decoded ? qn__pace_decode(p, n_decoded) : 0;
     if (seconds > decode) average_token(p, &p->token_s[n_decoded > 0], depth, (seconds - decode) / n_read);

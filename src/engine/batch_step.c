@@ -59,6 +59,7 @@ static void reap(qn_batcher *b)
 {
     qn_batch_stream *gone = NULL, **end = &gone;
     qn__mutex_lock(&b->lock);
+    atomic_store_explicit(&b->stop, false, memory_order_relaxed); /* whoever comes from here on isn't looked for yet */
     for (int32_t i = 0; i < b->n_streams; i++) {
         qn_batch_stream *s = b->streams[i];
         s->idle = s->paused;
@@ -343,25 +344,28 @@ static void advance(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
 }
 
 /* What fails for all together is tried for each alone, so that only whose fault it is, or who finds no memory, ends.
- * Where others compute, too, a decode has chunks, and keeps those before the one that failed. */
-static void compute(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
+ * Where others compute, too, a decode has chunks, and keeps those before the one that failed. False: it was stopped,
+ * and is as if it had not begun. */
+static bool compute(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
 {
     qn_error err = {0};
     int32_t n_parts = 0;
     const qn_status status = qn__session_decode_set(b->session, b->set, b->items, gather(b, streams, n), &err);
     if (status == QN_OK) {
         advance(b, streams, n);
-        return;
+        return true;
     }
     qn__batch_take_back(b, streams, n);
+    if (status == QN_STATUS_cancelled) return false;
     for (int32_t i = 0; i < n; i++) n_parts += streams[i]->n_part > 0;
     for (int32_t i = 0; i < n; i++) {
         if (!streams[i]->n_part) continue;
         if (n_parts == 1)
             qn__batch_fail(streams[i], &err);
-        else
-            compute(b, &streams[i], 1);
+        else if (!compute(b, &streams[i], 1))
+            return false;
     }
+    return true;
 }
 
 /* The bucket of a step; QN_BATCH_STEP_BUCKETS: of none. */
@@ -372,27 +376,47 @@ static int bucket_of(double seconds)
     return i;
 }
 
-static void publish(qn_batcher *b, double seconds)
+static void publish(qn_batcher *b, double seconds, bool stopped)
 {
     qn__mutex_lock(&b->lock);
     b->step_began_ns = 0;
+    b->stop_below = 0;
     qn__batch_count_cells(b, &b->stats);
     b->stats.decode_seconds = qn__pace_decode(&b->pace, n_decoding(b));
     b->stats.busy_seconds += seconds;
     b->stats.n_steps += seconds > 0;
+    b->stats.n_stopped += stopped;
     if (seconds > 0 && bucket_of(seconds) < QN_BATCH_STEP_BUCKETS) b->stats.steps_within[bucket_of(seconds)]++;
     qn__mutex_unlock(&b->lock);
 }
 
 static bool reads(const qn_batch_stream *s) { return s->n_part > 0 && rest(s) > 1; }
 
+/* A prompt of fewer tokens than this is worth stopping the step for: one that is read before any of those which the
+ * step reads. 0: somebody gets a token of it, or waits for one, and it goes on. */
+static int32_t stop_below(const qn_batcher *b)
+{
+    int32_t least = INT32_MAX;
+    if (!qn__pace_stoppable(&b->pace) || n_decoding(b)) return 0;
+    for (int32_t i = 0; i < b->n_streams; i++) {
+        const qn_batch_stream *s = b->streams[i];
+        if (s->n_part == 0) continue;
+        if (s->n_part == rest(s)) return 0;
+        if (rest(s) < least) least = rest(s);
+    }
+    return least;
+}
+
 static void step(qn_batcher *b, int32_t n)
 {
     int32_t n_decoded = 0, n_readers = 0;
     double depth = 0;
     const int64_t start = qn__now_ns();
+    const int32_t below = stop_below(b);
+    b->session->unwanted = below ? &b->stop : NULL;
     qn__mutex_lock(&b->lock);
     b->step_began_ns = start;
+    b->stop_below = below;
     qn__mutex_unlock(&b->lock);
     for (int32_t i = 0; i < b->n_streams; i++) {
         n_decoded += b->streams[i]->n_part == 1 && rest(b->streams[i]) == 1;
@@ -403,14 +427,17 @@ static void step(qn_batcher *b, int32_t n)
     }
     for (int32_t i = 0; i < b->n_streams; i++) /* a prompt that is read slowly, but passed by none, doesn't wait */
         if (n_readers > reads(b->streams[i])) b->streams[i]->credit += AGE;
-    compute(b, b->streams, b->n_streams);
+    const bool done = compute(b, b->streams, b->n_streams);
     const double seconds = (double)(qn__now_ns() - start) * 1e-9;
-    qn__pace_note(&b->pace, n_decoded, n - n_decoded, n > n_decoded ? depth / (n - n_decoded) : 0, seconds);
+    if (done)
+        qn__pace_note(&b->pace, n_decoded, n - n_decoded, n > n_decoded ? depth / (n - n_decoded) : 0, seconds);
+    else
+        qn__pace_note_stopped(&b->pace, seconds);
     b->step++;
     finish_all(b);
     shift_all(b);
     QN_ASSERT(qn__tree_adds_up(&b->tree, b->seen));
-    publish(b, seconds);
+    publish(b, seconds, !done);
 }
 
 void qn__batch_run(void *batcher)
@@ -432,7 +459,7 @@ void qn__batch_run(void *batcher)
         if (n) {
             step(b, n);
         } else {
-            publish(b, 0);
+            publish(b, 0, false);
             qn__park(&b->wake, seen);
         }
     }

@@ -102,6 +102,7 @@ struct qn_session {
     uint32_t number; /* of the sessions of this process, from 1: in recordings */
     qn_eval_fn eval;
     void *eval_ctx;
+    const _Atomic bool *unwanted;      /* true: a decode may end with `cancelled`; NULL: never. Not beside taps */
     qn_session_comparison *comparison; /* NULL: none; else `eval` is its */
     qn_exec *running;                  /* while a run is under way, for read_node */
     int32_t running_tokens;            /* somebody's, of that run */

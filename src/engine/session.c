@@ -316,6 +316,7 @@ static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n, i
                         .tap_ctx = s->taps,
                         .page = qn__pager_works(pager) ? qn__pager_use : NULL,
                         .page_ctx = pager,
+                        .unwanted = s->taps ? NULL : s->unwanted,
                         .node_ns = s->timing ? s->times.ns : NULL,
                         .facts = &facts};
     s->last = e;

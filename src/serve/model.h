@@ -138,6 +138,7 @@ qn_session_options model_embedder_options(const model *m);
     ROW(tokens_read) \
     ROW(tokens_reused) \
     ROW(tokens_read_again) \
-    ROW(tokens_generated) ROW(n_steps) ROW(n_set_backs) ROW(n_context_shifts) ROW(n_evictions) ROW(busy_seconds)
+    ROW(tokens_generated) \
+    ROW(n_steps) ROW(n_stopped) ROW(n_set_backs) ROW(n_context_shifts) ROW(n_evictions) ROW(busy_seconds)
 
 #endif

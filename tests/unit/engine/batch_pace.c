@@ -120,6 +120,31 @@ static void long_alone(void **state)
     assert_true(qn__pace_seconds(&p, 0, 1, 100) == 0.15);
 }
 
+/* Where steps can be stopped they are long; but not once that has cost two seconds, until reading makes up for it. */
+static void stopped(void **state)
+{
+    (void)state;
+    qn_pace p = {.stops = true};
+    assert_true(qn__pace_stoppable(&p));
+    assert_true(qn__pace_seconds(&p, 0, 1, 100) == 0.15); /* not known what a token takes */
+    qn__pace_note(&p, 1, 0, 0, 0.015);
+    qn__pace_note(&p, 0, 64, 0, 0.064);
+    assert_true(qn__pace_seconds(&p, 0, 1, 100) == 0.5);
+    assert_true(qn__pace_seconds(&p, 0, 1, 1) == 0.5);
+    p.decode_s[0] = 0.2;
+    assert_true(fabs(qn__pace_seconds(&p, 0, 1, 1) - 0.6) < 1e-9); /* or hardly anything would be read */
+    p.decode_s[0] = 0.015;
+    for (int i = 0; i < 7; i++) qn__pace_note_stopped(&p, 0.3);
+    assert_false(qn__pace_stoppable(&p));
+    assert_true(fabs(qn__pace_seconds(&p, 0, 1, 100) - 0.045) < 1e-9);
+    for (int i = 0; i < 10; i++) qn__pace_note(&p, 8, 64, 0, 0.1); /* nobody waited for these */
+    assert_false(qn__pace_stoppable(&p));
+    for (int i = 0; i < 10; i++) qn__pace_note(&p, 0, 64, 0, 0.1);
+    assert_true(qn__pace_stoppable(&p));
+    for (int i = 0; i < 200; i++) qn__pace_note(&p, 0, 64, 0, 0.1);
+    assert_true(p.lost_s == 0);
+}
+
 /* Steps of which nearly all is the same however few tokens they have, before and after a stream has written. */
 static void slow_alone(void **state)
 {
@@ -174,8 +199,9 @@ static void bounds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(twice_at_most),    cmocka_unit_test(depths),
-                                       cmocka_unit_test(alone_and_beside), cmocka_unit_test(long_alone),
-                                       cmocka_unit_test(slow_alone),       cmocka_unit_test(bounds)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(twice_at_most), cmocka_unit_test(depths),  cmocka_unit_test(alone_and_beside),
+        cmocka_unit_test(long_alone),    cmocka_unit_test(stopped), cmocka_unit_test(slow_alone),
+        cmocka_unit_test(bounds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

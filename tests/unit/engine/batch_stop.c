@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps that are stopped for somebody who comes: a shorter prompt is read first, whatever is cancelled ends, and each
+ * gets what it gets alone; so does a session whose decodes are stopped at any moment. */
+#include "crowd.h"
+#include "engine/batch.h"
+
+enum { LONG = 56, SHORT = 9, AT_ONCE = 16 };
+
+/* The long one, and what happens at a node of a step that reads it: on the executor, while the step is computed. */
+typedef struct scene {
+    qn_batcher *b;
+    crowd_request big, small;
+    int n_nodes, at; /* seen, and the one at which it happens */
+    bool cancel;
+    qn_status status;
+    qn_error error;
+} scene;
+
+static bool happen(void *ctx, const qn_node *node, bool after)
+{
+    scene *s = ctx;
+    (void)node;
+    if (after || s->n_nodes++ != s->at) return true;
+    if (s->cancel)
+        qn_batcher_cancel(s->b, s->big.id);
+    else
+        s->status = crowd_submit(s->b, &s->small, &s->error);
+    return true;
+}
+
+/* Times on which AT_ONCE tokens of the long prompt are read at once; the executor waits until there is something. */
+static void set_pace(qn_batcher *b)
+{
+    assert_true(b->pace.stops);
+    b->pace.token_s[0] = b->pace.token_s[1] = 0.5 / (AT_ONCE + 0.5);
+}
+
+static qn_batcher *open_scene(qn_engine *e, scene *s)
+{
+    qn_session *alone = crowd_session(e);
+    s->big = (crowd_request){.n_prompt = LONG, .n_answer = 20, .cancel_after = -1, .sampler = {.seed = 3}};
+    s->small = (crowd_request){.n_prompt = SHORT, .n_answer = 20, .cancel_after = -1, .sampler = {.seed = 4}};
+    rig_story(1, s->big.prompt, LONG);
+    rig_story(2, s->small.prompt, SHORT);
+    crowd_expect(alone, &s->big);
+    crowd_expect(alone, &s->small);
+    qn_session_destroy(alone);
+    s->b = crowd_batcher(e, (qn_batcher_options){.session = {.n_ctx = 400}, .n_parallel = 4});
+    set_pace(s->b);
+    s->b->session->eval = happen;
+    s->b->session->eval_ctx = s;
+    return s->b;
+}
+
+/* At the first node, and at later ones, of models that remember all, and that forget behind a window. */
+static void shorter_first(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"llama", "gemma3"};
+    for (int k = 0; k < 4; k++) {
+        qn_engine *e = rig_open(&(tiny){.arch = archs[k / 2]}, &(qn_engine_options){.n_threads = 2});
+        scene s = {.at = k % 2 ? 17 : 0};
+        qn_batcher_stats stats;
+        qn_batcher *b = open_scene(e, &s);
+        MUST(crowd_submit(b, &s.big, err));
+        crowd_wait(&s.big);
+        if (s.status != QN_OK) fail_msg("%s", s.error.text);
+        crowd_wait(&s.small);
+        CROWD_SAME(&s.big);
+        CROWD_SAME(&s.small);
+        /* it came when nothing of the long one was read, and had its first token before that was */
+        assert_true(s.small.usage.read_ns < s.big.usage.read_ns);
+        qn_batcher_get_stats(b, &stats);
+        assert_int_equal(stats.n_stopped, 1);
+        assert_int_equal(stats.tokens_read, LONG + SHORT);
+        assert_int_equal(stats.tokens_read_again, 0);
+        qn_batcher_destroy(b);
+        qn_engine_close(e);
+    }
+}
+
+/* A prompt as long as the rest would be read behind it: the step goes on. One that is cancelled ends at once. */
+static void only_for_a_reason(void **state)
+{
+    (void)state;
+    for (int cancel = 0; cancel < 2; cancel++) {
+        qn_engine *e = rig_open(&(tiny){.arch = "llama"}, NULL);
+        scene s = {.at = 3, .cancel = cancel};
+        qn_batcher_stats stats;
+        qn_batcher *b = open_scene(e, &s);
+        if (!cancel) {
+            s.small = s.big;
+            rig_story(5, s.small.prompt, LONG);
+            qn_session *alone = crowd_session(e);
+            s.small.want = (crowd_answer){0};
+            crowd_expect(alone, &s.small);
+            qn_session_destroy(alone);
+        }
+        MUST(crowd_submit(b, &s.big, err));
+        crowd_wait(&s.big);
+        if (cancel) {
+            assert_int_equal(s.big.got.end, QN_BATCH_END_cancelled);
+            assert_int_equal(s.big.usage.n_read, 0);
+        } else {
+            if (s.status != QN_OK) fail_msg("%s", s.error.text);
+            crowd_wait(&s.small);
+            CROWD_SAME(&s.big);
+            CROWD_SAME(&s.small);
+        }
+        qn_batcher_get_stats(b, &stats);
+        assert_int_equal(stats.n_stopped, cancel);
+        qn_batcher_destroy(b);
+        qn_engine_close(e);
+    }
+}
+
+/* ---- a session's decode, stopped by another thread ---- */
+
+typedef struct stopper {
+    _Atomic bool stop, done;
+} stopper;
+
+static void *stop_often(void *arg)
+{
+    stopper *s = arg;
+    for (unsigned i = 1; !atomic_load(&s->done); i = i * 1664525 + 1013904223) {
+        usleep(i >> 25);
+        atomic_store(&s->stop, true);
+    }
+    return NULL;
+}
+
+static void at_any_moment(void **state)
+{
+    (void)state;
+    enum { TIMES = 60 };
+    static stopper s;
+    qn_token tokens[LONG];
+    rig_story(0, tokens, LONG);
+    for (int threads = 1; threads <= 3; threads++) {
+        pthread_t thread;
+        int n_stopped = 0;
+        qn_engine *e = rig_open(&(tiny){.arch = "gemma3"}, &(qn_engine_options){.n_threads = threads});
+        const rig_row want = rig_fresh(e, (qn_session_options){0}, tokens, LONG);
+        qn_session *session = rig_session(e, (qn_session_options){0});
+        atomic_store(&s.stop, true);
+        session->unwanted = &s.stop;
+        REFUSED(cancelled, qn_session_feed(session, 0, tokens, LONG, err), "stopped");
+        atomic_store(&s.done, false);
+        assert_int_equal(pthread_create(&thread, NULL, stop_often, &s), 0);
+        for (int i = 0; i < TIMES || n_stopped < 5; i++) {
+            qn_error error;
+            atomic_store(&s.stop, false);
+            const qn_status status = qn_session_feed(session, 0, tokens, LONG, &error);
+            if (status != QN_OK && status != QN_STATUS_cancelled) fail_msg("%s", error.text);
+            n_stopped += status != QN_OK;
+            if (status == QN_OK) SAME(rig_logits(session, -1), want);
+            MUST(qn_session_seq_remove(session, 0, 0, -1, err));
+        }
+        atomic_store(&s.done, true);
+        pthread_join(thread, NULL);
+        session->unwanted = NULL;
+        rig_feed(session, 0, tokens, LONG);
+        SAME(rig_logits(session, -1), want);
+        qn_session_destroy(session);
+        qn_engine_close(e);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shorter_first), cmocka_unit_test(only_for_a_reason),
+                                       cmocka_unit_test(at_any_moment)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
