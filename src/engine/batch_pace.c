@@ -72,7 +72,10 @@ static double alone(const qn_pace *p, double rest_s)
                                                     : 0,
                  steps = LONG_STEPS * one;
     const bool known = p->token_s[0] > 0 || p->token_s[1] > 0;
-    if (known && qn__pace_stoppable(p)) return steps > STOPPABLE_SECONDS ? steps : STOPPABLE_SECONDS;
+    if (known && qn__pace_stoppable(p)) {
+        const double least = p->decode_s[0] > 0 ? steps : one;
+        return least > STOPPABLE_SECONDS ? least : STOPPABLE_SECONDS;
+    }
     if (steps > ALONE_SECONDS) return steps;
     if (rest_s <= LONG_SECONDS || one <= 0) return ALONE_SECONDS;
     return steps > LEAST_SECONDS ? steps : LEAST_SECONDS;

@@ -127,8 +127,11 @@ static void stopped(void **state)
     qn_pace p = {.stops = true};
     assert_true(qn__pace_stoppable(&p));
     assert_true(qn__pace_seconds(&p, 0, 1, 100) == 0.15); /* not known what a token takes */
+    qn__pace_note(&p, 0, 64, 0, 0.64);
+    assert_true(fabs(qn__pace_seconds(&p, 0, 1, 100) - 0.64) < 1e-9); /* no step was shorter */
+    qn__pace_note(&p, 0, 32, 0, 0.3);
+    assert_true(qn__pace_seconds(&p, 0, 1, 100) == 0.5);
     qn__pace_note(&p, 1, 0, 0, 0.015);
-    qn__pace_note(&p, 0, 64, 0, 0.064);
     assert_true(qn__pace_seconds(&p, 0, 1, 100) == 0.5);
     assert_true(qn__pace_seconds(&p, 0, 1, 1) == 0.5);
     p.decode_s[0] = 0.2;
