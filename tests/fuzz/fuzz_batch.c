@@ -198,7 +198,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             request *r = &requests[n++];
             r->b = b;
             r->kind = &kinds[which % N_KINDS];
-            r->max_tokens = how & 1 ? how / 8 : 0;
+            /* few of them write until the context is full: a run has a crowd more often than a long answer */
+            r->max_tokens = how & 1 ? how / 8 : how & 8 ? 0 : 1 + how / 32;
             r->cancel_after = how & 2 ? 1 + how / 16 : -1;
             const qn_status status = submit(r, how & 4, keys[which / 8 % 3], &err);
             r->taken = status == QN_OK;
@@ -219,7 +220,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         case 7: usleep(how); break; /* the executor gets on */
         }
     }
-    const bool waits = data[1] & 3;
+    const bool waits = data[1] & 15; /* a new batcher takes as long as all else */
     if (waits) {
         wait_for_all(b, requests, n);
     } else {
