@@ -25,24 +25,24 @@ chat() {
 }
 # wait_for COMMAND: until it succeeds; what has not come after minutes never will, on the slowest machine
 wait_for() {
-    for i in $(seq 4000); do
-        "$@" && return 0
+    tries=0
+    until "$@"; do
+        [ $((tries += 1)) -lt 4000 ] || return 1
         sleep 0.05
     done
-    return 1
 }
+# capture: the screen, for a pipe. Each look is two programs: there are hundreds.
+capture() { exec tmux -u -S "$work/tmux" -f /dev/null capture-pane -p -S -300 -t c 2>/dev/null; }
 screen() { tm capture-pane -p -S -300 -t c >"$work/screen"; }
 # sees TEXT [TIMES]: waits until it stands on the screen that often
 sees() { wait_for seen "$@" || { bad "never seen: \"$1\""; grep . "$work/screen"; return 1; }; }
 seen() {
-    screen
-    [ "$(grep -cF -- "$1" "$work/screen")" -ge "${2:-1}" ]
+    capture | WANT=$1 awk -v n="${2:-1}" -v to="$work/screen" 'BEGIN { printf "" >to } { print >to } index($0, ENVIRON["WANT"]) { seen++ } END { close(to); exit seen < n }'
 }
 # answering TEXT: waits until an answer to it is being written, some lines of it
 answering() { wait_for is_answering "$1" || { bad "no answer begins"; grep . "$work/screen"; }; }
 is_answering() {
-    screen
-    [ "$(sed -n "/^> $1/,\$p" "$work/screen" | grep -c .)" -ge 4 ]
+    capture | WANT="> $1" awk -v to="$work/screen" 'BEGIN { printf "" >to } { print >to } index($0, ENVIRON["WANT"]) == 1 { begun = 1 } begun && /./ { n++ } END { close(to); exit n < 4 }'
 }
 keys() { tm send-keys -t c "$@"; }
 # say TEXT: a line, and its end; waits for the next prompt
@@ -51,16 +51,13 @@ say() { keys -l -- "$1"; keys Enter; prompt; }
 n_prompts=0
 prompt() { wait_for is_prompt || { bad "no prompt came"; grep . "$work/screen"; }; }
 is_prompt() {
-    screen
-    n=$(grep -c '^>' "$work/screen")
-    [ "$n" -gt "$n_prompts" ] && [ "$(grep . "$work/screen" | tail -n 1)" = ">" ] && n_prompts=$n
+    n=$(capture | awk -v to="$work/screen" 'BEGIN { printf "" >to } { print >to } /^>/ { n++ } /./ { last = $0 } END { close(to); print last == ">" ? n : 0 }')
+    [ "$n" -gt "$n_prompts" ] && n_prompts=$n
 }
 # prompt_is_back: the same, but something may stand behind it already
 prompt_is_back() { wait_for is_back || { bad "no prompt came back"; cat "$work/screen"; }; }
 is_back() {
-    screen
-    grep . "$work/screen" >"$work/lines"; mv "$work/lines" "$work/screen"
-    [ "$(grep -c '^>' "$work/screen")" -gt "$n_prompts" ] && tail -n 1 "$work/screen" | grep -q '^>'
+    capture | awk -v to="$work/screen" -v before="$n_prompts" 'BEGIN { printf "" >to } /./ { print >to; last = $0 } /^>/ { n++ } END { close(to); exit !(n > before && last ~ /^>/) }'
 }
 clear_screen() { n_prompts=0; tm send-keys -R -t c ';' clear-history -t c; keys Enter; prompt; }
 leaves() { # by the keys

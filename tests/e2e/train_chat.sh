@@ -9,7 +9,7 @@ awk 'BEGIN { for (i = 0; i < 60; i++) {
     printf "{\"messages\": [{\"role\": \"user\", \"content\": \"Weather?\"}, {\"role\": \"assistant\", \"reasoning_content\": \"I look.\", \"tool_calls\": [{\"id\": \"1\", "
     printf "\"type\": \"function\", \"function\": {\"name\": \"look\", \"arguments\": \"{}\"}}]}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"look\"}}]}\n" } }
     function say(q, a) { printf "{\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}, {\"role\": \"assistant\", \"content\": \"%s\"}]}\n", q, a }' >"$work/talks"
-shape="--layers 2 --embd 32 --heads 4 --ctx 64 --batch 4 --lr 1e-2 --seed 5 --eval-every 20 --steps 60"
+shape="--layers 1 --embd 32 --heads 4 --ctx 64 --batch 4 --lr 2e-2 --seed 5 --eval-every 20 --steps 40"
 template="--chat-template $source/models/chat.jinja --special <|im_start|>,<|im_end|>,<think>,</think>,<tool_call>,</tool_call>,<tools>,</tools>
     --eos-token <|im_end|> --split-digits"
 # answer MODEL QUESTION [OPTION...]: what the model says to it, control tokens shown.
@@ -55,7 +55,7 @@ expect 0 "$quern" tokenize "$work/a.gguf" "<|im_start|>" --no-bos --no-special
 
 # Killed and resumed on two threads: the same log and file.
 "$quern" train --chat "$work/talks" -o "$work/b.gguf" $shape $template -t 2 --log "$work/b.csv" --checkpoint "$work/ckpt" --checkpoint-every 7 >/dev/null 2>&1 &
-sleep 0.3
+sleep 0.1
 kill -9 $! 2>/dev/null
 wait $! 2>/dev/null
 expect 0 "$quern" train --chat "$work/talks" -o "$work/b.gguf" $shape $template -t 2 --log "$work/b.csv" --checkpoint "$work/ckpt" --checkpoint-every 7 --resume
@@ -67,7 +67,7 @@ grep -v tools "$work/talks" >"$work/plain"
 expect 0 "$quern" train --config "$work/conf" -o "$work/c.gguf" --type Q8_0
 says "Snow is white." "$work/c.gguf" "What colour is snow?"
 sed 's/Snow is white/Snow is cold/' "$work/plain" >"$work/cold"
-expect 0 "$quern" train --chat "$work/cold" --lora "$work/c.gguf" -o "$work/lora.gguf" --ctx 64 --batch 4 --steps 80 --lr 4e-3 --seed 1
+expect 0 "$quern" train --chat "$work/cold" --lora "$work/c.gguf" -o "$work/lora.gguf" --ctx 64 --batch 4 --steps 60 --lr 1.6e-2 --seed 1
 cp "$work/prompt" "$work/question"
 expect 0 "$quern" run "$work/c.gguf" --lora "$work/lora.gguf" -f "$work/question" -q -n 40 --temp 0
 [ "$(cat "$work/out")" = "Snow is cold." ] || bad "with the adapter: $(cat "$work/out")"
