@@ -458,6 +458,7 @@ static void walk_on(const walk *w, record *r, int member, int n_members)
         bool took_part = member == 0;
         t = s->task;
         t.n_members = n_members;
+        t.at = i * FAULTS_A_STEP;
         if (w->run && w->run->page && s->task.node->paged) {
             if (member == 0) w->run->page(w->run->page_ctx, s->task.node, t.n_src > 2 ? t.src[2].data : NULL);
             alone = true; /* others wait for what thread 0 waits for */
@@ -481,11 +482,12 @@ static void walk_on(const walk *w, record *r, int member, int n_members)
             }
             alone = !ph->shared;
         }
-        if (member == 0) ticks = count_step(s, ticks);
-        end_node(r, s, member, took_part, ticks);
-        if (member == 0 && r->ring) tell_experts(w->trace, r, s);
+        const bool skipped = member == 0 && faulty(t.fault, t.at); /* behind a stop that others don't see yet */
+        if (member == 0 && !skipped) ticks = count_step(s, ticks);
+        end_node(r, s, member, took_part && !skipped, ticks);
+        if (member == 0 && r->ring && !skipped) tell_experts(w->trace, r, s);
         if (w->node_ns && member == 0) w->node_ns[s->task.node->id] += (double)(qn__now_ns() - start);
-        if (member == 0 && w->run && w->run->unwanted) look_up(w, &t, i);
+        if (member == 0 && !skipped && w->run && w->run->unwanted) look_up(w, &t, i);
         if (!w->run || !w->run->tap || !s->task.node->tapped) continue;
         alone = true;
         if (member != 0) continue;

@@ -514,6 +514,46 @@ static void slow_step(void **state)
 }
 
 /* What is kept may be looked at while it goes on. */
+static qn_status refuse(void *ctx, qn_tap_value *value, qn_error *e)
+{
+    (void)value;
+    ++*(int *)ctx;
+    if (e) *e = (qn_error){.status = QN_STATUS_cancelled};
+    return QN_STATUS_cancelled;
+}
+
+static bool count_nodes(void *ctx, const qn_trace_event *e)
+{
+    *(int *)ctx += e->kind == QN_TRACE_node;
+    return true;
+}
+
+/* Of a run that was stopped the recording has the nodes that were computed, none that were passed over on the way out.
+ */
+static void stopped(void **state)
+{
+    (void)state;
+    for (int n_threads = 1; n_threads <= 2; n_threads++) {
+        int n_taps = 0, n_nodes = 0;
+        qn_session *session;
+        qn_trace *trace;
+        const qn_token token = 5;
+        qn_engine *engine = open_engine(n_threads);
+        MUST(qn_session_create(engine, NULL, &session, &err));
+        MUST(qn_session_tap_fn(session, "embd", false, refuse, &n_taps, &err));
+        MUST(qn_trace_start(path, NULL, &err));
+        assert_int_equal(qn_session_feed(session, 0, &token, 1, &err), QN_STATUS_cancelled);
+        MUST(qn_trace_stop(NULL, &err));
+        MUST(qn_trace_open(path, &trace, &err));
+        MUST(qn_trace_walk(trace, count_nodes, &n_nodes, &err));
+        qn_trace_close(trace);
+        assert_int_equal(n_taps, 1);
+        assert_int_equal(n_nodes, 1);
+        qn_session_destroy(session);
+        qn_engine_close(engine);
+    }
+}
+
 static void copied(void **state)
 {
     (void)state;
@@ -554,7 +594,7 @@ int main(void)
         cmocka_unit_test(it_adds_up),   cmocka_unit_test(allocates_nothing), cmocka_unit_test(damage_is_found),
         cmocka_unit_test(refusals),     cmocka_unit_test(full_disk),         cmocka_unit_test(killed),
         cmocka_unit_test(two_sessions), cmocka_unit_test(flight_recorder),   cmocka_unit_test(copied),
-        cmocka_unit_test(slow_step),
+        cmocka_unit_test(slow_step),    cmocka_unit_test(stopped),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove(path);
