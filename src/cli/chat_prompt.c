@@ -186,7 +186,7 @@ int chat_ids_fit(chat *c, chat_ids *ids, bool *shift)
 
 /* ---- computing ---- */
 
-/* Between chunks Ctrl-C is noticed, so one may not take long; graphs are kept by size, so sizes are few. */
+/* Between chunks it is told how far it is, so one may not take long; graphs are kept by size, so sizes are few. */
 static size_t next_step(size_t step, size_t most, int64_t ns)
 {
     enum { FIRST = 128, LEAST = 32 };
@@ -207,6 +207,7 @@ int chat_ids_compute(chat *c, const chat_ids *ids, bool shift, size_t *n_reused)
     cli_progress_init(&progress, "reading");
     size_t step = 0;
     int64_t took = 0;
+    cli_interrupt_stops(c->session);
     for (size_t i = *n_reused; i < ids->n && status == QN_OK; i += step) {
         const int64_t start = cli_now_ns();
         step = next_step(step, most, took);
@@ -216,6 +217,7 @@ int chat_ids_compute(chat *c, const chat_ids *ids, bool shift, size_t *n_reused)
         if (status == QN_OK && !cli_progress_step(&progress, i + n - *n_reused, ids->n - *n_reused) && i + n < ids->n)
             status = QN_STATUS_cancelled;
     }
+    cli_interrupt_stops(NULL);
     cli_progress_end(&progress);
     if (status == QN_STATUS_cancelled) return CLI_INTERRUPTED;
     return status == QN_OK ? CLI_OK : cli_fail_error(&err);

@@ -6,7 +6,7 @@
 #ifndef QN_CLI_CLI_H
 #define QN_CLI_CLI_H
 
-#include <quern/base.h>
+#include <quern/engine.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -134,6 +134,9 @@ int cli_write_text(const char *path, const char *text, size_t len);
 void cli_catch_signals(void);
 bool cli_interrupted(void); /* by the user, or because nobody reads the output any more */
 bool cli_pipe_closed(void);
+/* From now on an interrupt stops what the session computes, which fails with cancelled; NULL: none does, and the one
+ * before can be used again. */
+void cli_interrupt_stops(qn_session *session);
 /* For a command that goes on after Ctrl-C: reading from a terminal ends with EINTR, and the flag can be cleared. Three
  * that nobody noticed end the program all the same. */
 void cli_interrupts_ask(void);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -216,9 +217,25 @@ int cli_write_text(const char *path, const char *text, size_t len)
 
 static volatile sig_atomic_t patience; /* how many interrupts may come before one ends the program at once */
 
+static qn_session *_Atomic stopped_session;
+
+static void stop_session(void)
+{
+    qn_session *s = atomic_load(&stopped_session);
+    if (s) qn_session_stop(s, true);
+}
+
+void cli_interrupt_stops(qn_session *session)
+{
+    qn_session *before = atomic_exchange(&stopped_session, session);
+    if (before) qn_session_stop(before, false);
+    if (session && cli_interrupted()) stop_session();
+}
+
 static void on_interrupt(int signal_number)
 {
     interrupted = 1;
+    stop_session();
     if (patience == 0) signal(signal_number, SIG_DFL);
     patience = patience ? patience - 1 : 0;
 }
@@ -251,6 +268,7 @@ static void on_closed_pipe(int signal_number)
 {
     (void)signal_number;
     pipe_closed = 1;
+    stop_session();
 }
 
 /* A mapped file that shrinks under us raises SIGBUS at the next touch: nothing can be saved, but it can be said. */

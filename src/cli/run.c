@@ -151,15 +151,16 @@ static int feed_prompt(run_state *s)
     cli_progress_init(&progress, "prompt");
     const int64_t start = cli_now_ns();
     const size_t step = (size_t)qn_session_n_batch(s->session);
-    for (size_t i = 0; i < s->n_ids; i += step) {
+    qn_status status = QN_OK;
+    cli_interrupt_stops(s->session);
+    for (size_t i = 0; i < s->n_ids && status == QN_OK; i += step) {
         const size_t n = s->n_ids - i < step ? s->n_ids - i : step;
-        if (qn_session_feed(s->session, 0, s->ids + i, n, &err) != QN_OK) {
-            cli_progress_end(&progress);
-            return cli_fail_error(&err);
-        }
-        if (!cli_progress_step(&progress, i + n, s->n_ids)) break;
+        status = qn_session_feed(s->session, 0, s->ids + i, n, &err);
+        if (status == QN_OK && !cli_progress_step(&progress, i + n, s->n_ids)) break;
     }
+    cli_interrupt_stops(NULL);
     cli_progress_end(&progress);
+    if (status != QN_OK && !(status == QN_STATUS_cancelled && cli_interrupted())) return cli_fail_error(&err);
     for (size_t i = 0; i < s->n_ids; i++) qn_sampler_accept(s->sampler, s->ids[i]);
     s->times.prompt_tokens = s->n_ids;
     s->times.prompt_seconds = (double)(cli_now_ns() - start) * 1e-9;

@@ -102,7 +102,8 @@ struct qn_session {
     uint32_t number; /* of the sessions of this process, from 1: in recordings */
     qn_eval_fn eval;
     void *eval_ctx;
-    const _Atomic bool *unwanted;      /* true: a decode may end with `cancelled`; NULL: never. Not beside taps */
+    _Atomic bool stop;            /* qn_session_stop */
+    const _Atomic bool *unwanted; /* that, or a batcher's: true ends a decode with `cancelled`. NULL: nothing does */
     qn_session_comparison *comparison; /* NULL: none; else `eval` is its */
     qn_exec *running;                  /* while a run is under way, for read_node */
     int32_t running_tokens;            /* somebody's, of that run */

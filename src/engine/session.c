@@ -116,6 +116,7 @@ static qn_status create(qn_engine *engine, const qn_session_shape *shape, wish *
     s->arena = arena;
     s->engine = engine;
     s->number = 1 + atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed);
+    s->unwanted = &s->stop;
     s->shape = *shape;
     s->no_plan_cache = w->options->no_plan_cache;
     s->resizes = true;
@@ -501,8 +502,12 @@ static int32_t chunk_size(qn_session *s, int32_t n)
     return n < most ? n : most;
 }
 
+void qn_session_stop(qn_session *s, bool stop) { atomic_store(&s->stop, stop); }
+
 static qn_status run_chunk(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
 {
+    if (s->unwanted && atomic_load_explicit(s->unwanted, memory_order_relaxed))
+        return QN_FAIL(err, cancelled, "stopped");
     qn__turns_take(&s->engine->turns, &s->turn);
     const int64_t start = qn__now_ns();
     const qn_status status = decode_chunk(s, items, n, err);

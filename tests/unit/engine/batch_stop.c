@@ -126,7 +126,8 @@ static void only_for_a_reason(void **state)
 /* ---- a session's decode, stopped by another thread ---- */
 
 typedef struct stopper {
-    _Atomic bool stop, done;
+    qn_session *session;
+    _Atomic bool done;
 } stopper;
 
 static void *stop_often(void *arg)
@@ -134,7 +135,7 @@ static void *stop_often(void *arg)
     stopper *s = arg;
     for (unsigned i = 1; !atomic_load(&s->done); i = i * 1664525 + 1013904223) {
         usleep(i >> 25);
-        atomic_store(&s->stop, true);
+        qn_session_stop(s->session, true);
     }
     return NULL;
 }
@@ -152,14 +153,14 @@ static void at_any_moment(void **state)
         qn_engine *e = rig_open(&(tiny){.arch = "gemma3"}, &(qn_engine_options){.n_threads = threads});
         const rig_row want = rig_fresh(e, (qn_session_options){0}, tokens, LONG);
         qn_session *session = rig_session(e, (qn_session_options){0});
-        atomic_store(&s.stop, true);
-        session->unwanted = &s.stop;
+        s.session = session;
+        qn_session_stop(session, true);
         REFUSED(cancelled, qn_session_feed(session, 0, tokens, LONG, err), "stopped");
         atomic_store(&s.done, false);
         assert_int_equal(pthread_create(&thread, NULL, stop_often, &s), 0);
         for (int i = 0; i < TIMES || n_stopped < 5; i++) {
             qn_error error;
-            atomic_store(&s.stop, false);
+            qn_session_stop(session, false);
             const qn_status status = qn_session_feed(session, 0, tokens, LONG, &error);
             if (status != QN_OK && status != QN_STATUS_cancelled) fail_msg("%s", error.text);
             n_stopped += status != QN_OK;
@@ -168,7 +169,7 @@ static void at_any_moment(void **state)
         }
         atomic_store(&s.done, true);
         pthread_join(thread, NULL);
-        session->unwanted = NULL;
+        qn_session_stop(session, false);
         rig_feed(session, 0, tokens, LONG);
         SAME(rig_logits(session, -1), want);
         qn_session_destroy(session);
