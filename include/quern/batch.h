@@ -166,7 +166,7 @@ typedef struct qn_batcher_stats {
     uint64_t tokens_read, tokens_reused, tokens_generated, tokens_read_again;
     uint64_t n_steps, n_set_backs, n_evictions; /* the last: cells that the tree gave up for room */
     uint64_t n_context_shifts;
-    uint64_t n_stopped;    /* of the steps, those that were stopped for somebody who came, and are computed again */
+    uint64_t n_stopped;    /* of the steps, those that were stopped since somebody came or left */
     double busy_seconds;   /* spent in steps */
     double decode_seconds; /* what a step without prompts takes now, moving average; 0: not known */
     double step_seconds;   /* how long the step under way has taken; 0 when idle */

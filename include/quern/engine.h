@@ -283,10 +283,9 @@ QN_API qn_status qn_session_decode_with(qn_session *session, const qn_lora_use *
                                         const qn_batch_item *items, int32_t n, qn_error *err);
 /* The usual case: appends tokens to a sequence after its last position; logits of the last one only. */
 QN_API qn_status qn_session_feed(qn_session *session, int32_t seq, const qn_token *tokens, size_t n, qn_error *err);
-/* While it is set, decodes, feeds and embeddings of this session fail with cancelled, the one under way behind the node
- * that is being computed; as after any failure, its chunk is not in the cache, earlier ones are. Where devices compute
- * or taps look on, the chunk goes on to its end first. Threads: any, and signal handlers; the session is still there.
- */
+/* While `stop` is true, decodes, feeds and embeddings of this session fail with cancelled, the one under way behind the
+ * node that is being computed; as after any failure, its chunk is not in the cache, earlier ones are. Where devices
+ * compute or taps look on, the chunk goes on to its end first. Threads: any, and signal handlers. */
 QN_API void qn_session_stop(qn_session *session, bool stop);
 
 /* The same in the background. start refuses what decode refuses before it computes; then it returns at once, and a

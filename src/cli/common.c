@@ -217,17 +217,17 @@ int cli_write_text(const char *path, const char *text, size_t len)
 
 static volatile sig_atomic_t patience; /* how many interrupts may come before one ends the program at once */
 
-static qn_session *_Atomic stopped_session;
+static qn_session *_Atomic session_to_stop;
 
 static void stop_session(void)
 {
-    qn_session *s = atomic_load(&stopped_session);
+    qn_session *s = atomic_load(&session_to_stop);
     if (s) qn_session_stop(s, true);
 }
 
 void cli_interrupt_stops(qn_session *session)
 {
-    qn_session *before = atomic_exchange(&stopped_session, session);
+    qn_session *before = atomic_exchange(&session_to_stop, session);
     if (before) qn_session_stop(before, false);
     if (session && cli_interrupted()) stop_session();
 }

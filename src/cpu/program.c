@@ -338,7 +338,7 @@ static void tapped(const walk *w, const step *s, qn_task *t, int32_t i)
 }
 
 /* Thread 0 looks, behind every node but the last; others see it behind the next barrier. */
-static void look_up(const walk *w, qn_task *t, int32_t i)
+static void stop_if_unwanted(const walk *w, qn_task *t, int32_t i)
 {
     if (i + 1 == w->to || !atomic_load_explicit(w->run->unwanted, memory_order_relaxed)) return;
     t->at = i * FAULTS_A_STEP + QN_CPU_MAX_PHASES;
@@ -487,7 +487,7 @@ static void walk_on(const walk *w, record *r, int member, int n_members)
         end_node(r, s, member, took_part && !skipped, ticks);
         if (member == 0 && r->ring && !skipped) tell_experts(w->trace, r, s);
         if (w->node_ns && member == 0) w->node_ns[s->task.node->id] += (double)(qn__now_ns() - start);
-        if (member == 0 && !skipped && w->run && w->run->unwanted) look_up(w, &t, i);
+        if (member == 0 && !skipped && w->run && w->run->unwanted) stop_if_unwanted(w, &t, i);
         if (!w->run || !w->run->tap || !s->task.node->tapped) continue;
         alone = true;
         if (member != 0) continue;
@@ -568,9 +568,9 @@ qn_status qn__cpu_run(qn_program *program, const qn_run *run, qn_error *err)
             if (faulty(f, INT32_MAX - 1)) return fault_error(program, run, err);
             go = run->eval(run->eval_ctx, n, true);
         }
-        if (!go && run->stopped) *run->stopped = n->id;
-        if (go && run->unwanted && atomic_load_explicit(run->unwanted, memory_order_relaxed))
-            return QN_FAIL(err, cancelled, "stopped");
+        const bool unwanted = go && run->unwanted && atomic_load_explicit(run->unwanted, memory_order_relaxed);
+        if ((!go || unwanted) && run->stopped) *run->stopped = n->id;
+        if (unwanted) return QN_FAIL(err, cancelled, "stopped");
         if (!go)
             return QN_FAIL(err, cancelled, "stopped by a callback at node %d, %s \"%s\"", n->id, qn_node_op_name(n),
                            n->name);

@@ -18,14 +18,14 @@ enum {
 static const double AIM = 0.9;
 /* A step that keeps nobody waiting: whoever comes meanwhile begins after it, and a cancelled request is noticed. */
 static const double ALONE_SECONDS = 0.15;
+/* The same where steps can be stopped: tokens take least in steps of 32 and more, and as much is lost at most. */
+static const double STOPPABLE_SECONDS = 0.5;
+/* Of time in which prompts are read alone a part may be lost to steps that were stopped, and so many seconds at once:
+ * beyond that, steps go on to their ends. */
+static const double LOST_PART = 0.125, MOST_LOST = 2;
 /* Of a step of a crowd: who writes already waits for it. Twice decoding where that is more, or a machine whose steps
  * take long would read little in each; but never more than one that keeps nobody waiting, unless decoding is. */
 static const double CROWD_SECONDS = 0.06, CROWD_DECODES = 2;
-/* The same where steps can be stopped: tokens take least in steps of 32 and more, and as much is lost at most. */
-static const double STOPPABLE_SECONDS = 0.5;
-/* Of time in which prompts are read alone a part may be lost to steps that were stopped, and so much at once: beyond
- * it, steps go on to their ends. */
-static const double LOST_PART = 0.125, MOST_LOST = 2;
 /* Of a prompt that takes longer than that, in times of a stream's step: a question behind it waits for less. A token in
  * a step of ten takes up to twice what it takes in one of 64, so that shorter prompts are read in large steps; less
  * than 20 ms nobody would notice. */

@@ -356,7 +356,7 @@ static bool compute(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
         return true;
     }
     qn__batch_take_back(b, streams, n);
-    if (status == QN_STATUS_cancelled) return false;
+    if (status == QN_STATUS_cancelled && b->session->unwanted) return false;
     for (int32_t i = 0; i < n; i++) n_parts += streams[i]->n_part > 0;
     for (int32_t i = 0; i < n; i++) {
         if (!streams[i]->n_part) continue;

@@ -33,7 +33,7 @@ wait_for() {
 }
 # capture: the screen, for a pipe. Each look is two programs: there are hundreds.
 capture() { exec tmux -u -S "$work/tmux" -f /dev/null capture-pane -p -S -300 -t c 2>/dev/null; }
-screen() { tm capture-pane -p -S -300 -t c >"$work/screen"; }
+screen() { (capture) >"$work/screen"; }
 # sees TEXT [TIMES]: waits until it stands on the screen that often
 sees() { wait_for seen "$@" || { bad "never seen: \"$1\""; grep . "$work/screen"; return 1; }; }
 seen() {
