@@ -91,7 +91,15 @@ bool qn__str_append(qn_str *s, const void *bytes, size_t n)
 }
 
 bool qn__str_puts(qn_str *s, const char *text) { return qn__str_append(s, text, strlen(text)); }
-bool qn__str_putc(qn_str *s, char c) { return qn__str_append(s, &c, 1); }
+
+/* Readers of texts call it for each byte: what has room is a store. */
+bool qn__str_putc(qn_str *s, char c)
+{
+    if (s->failed || s->data == NULL || s->len >= s->cap) return qn__str_append(s, &c, 1);
+    s->data[s->len++] = c;
+    s->data[s->len] = '\0';
+    return true;
+}
 
 bool qn__str_printf(qn_str *s, const char *fmt, ...)
 {

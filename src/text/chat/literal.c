@@ -19,16 +19,17 @@ void qn__literal_init(qn_literal *l, qn_literal_style style, bool call)
 void qn__put_escaped(qn_str *out, unsigned char c)
 {
     static const char named[] = "\"\"\\\\\bb\ff\nn\rr\tt";
+    if (c >= 0x20 && c != '"' && c != '\\') {
+        qn__str_putc(out, (char)c);
+        return;
+    }
     for (const char *p = named; *p; p += 2)
         if (c == (unsigned char)*p) {
             qn__str_putc(out, '\\');
             qn__str_putc(out, p[1]);
             return;
         }
-    if (c < 0x20)
-        qn__str_printf(out, "\\u%04x", c);
-    else
-        qn__str_putc(out, (char)c);
+    qn__str_printf(out, "\\u%04x", c);
 }
 
 /* ---- numbers and words --------------------------------------------------------------------------- */

@@ -64,6 +64,8 @@ void qn__grammar_edge(qn_grammar *g, int32_t from, qn_edge edge)
     g->edges[g->n_edges++] = edge;
 }
 
+static uint32_t hash_of(const char *name, size_t n) { return (uint32_t)qn__hash(QN_HASH_INIT, name, n); }
+
 int32_t qn__grammar_new_rule(qn_grammar *g, const char *name, size_t n, uint32_t at)
 {
     if (g->n_rules == QN_GRAMMAR_MAX_RULES) g->failed = true;
@@ -73,14 +75,16 @@ int32_t qn__grammar_new_rule(qn_grammar *g, const char *name, size_t n, uint32_t
         g->failed = true;
         return -1;
     }
-    g->rules[g->n_rules] = (qn_rule){.name = copy, .at = at, .begin = -1, .end = -1};
+    g->rules[g->n_rules] = (qn_rule){.name = copy, .hash = hash_of(name, n), .at = at, .begin = -1, .end = -1};
     return g->n_rules++;
 }
 
 int32_t qn__grammar_rule(qn_grammar *g, const char *name, size_t n, uint32_t at)
 {
+    const uint32_t hash = hash_of(name, n);
     for (int32_t i = 0; i < g->n_rules; i++)
-        if (strlen(g->rules[i].name) == n && memcmp(g->rules[i].name, name, n) == 0) return i;
+        if (g->rules[i].hash == hash && strlen(g->rules[i].name) == n && memcmp(g->rules[i].name, name, n) == 0)
+            return i;
     return qn__grammar_new_rule(g, name, n, at);
 }
 

@@ -26,6 +26,7 @@ typedef struct qn_edge {
 
 typedef struct qn_rule {
     const char *name;
+    uint32_t hash;      /* of the name: rules are looked up in a list of up to 4096 */
     uint32_t at;        /* byte in the source where it was first named, for messages */
     int32_t begin, end; /* states; begin is -1 until the rule is defined */
     int32_t rank;       /* less than that of the rules that it begins with */

@@ -298,11 +298,7 @@ static qn_val repeat(qn_run *r, qn_val v, int64_t times)
         return qn__heap_fail(r->h, QN_STATUS_limit, "the template needs more than %zu MiB", r->h->max_bytes >> 20);
     if (qn__is_str(v)) {
         qn_vbuf b = {.h = r->h};
-        if (v.s->n < 64 && times > 512) { /* many short ones as fewer longer ones */
-            const qn_val block = repeat(r, v, 256);
-            for (; times >= 256 && v.s->n && !qn__run_failed(r); times -= 256) qn__buf_str(&b, block.s);
-        }
-        for (int64_t i = 0; i < times && v.s->n && !qn__run_failed(r); i++) qn__buf_str(&b, v.s);
+        qn__buf_repeat(&b, v.s, times);
         return qn__buf_val(&b);
     }
     qn_vlist *l = qn__list_new(r->h, v.l->kind, 0);

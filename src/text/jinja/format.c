@@ -32,14 +32,15 @@ typedef struct spec {
 
 static void put_padded(qn_vbuf *b, const qn_vstr *text, uint32_t sign, const spec *f, char align)
 {
+    const qn_vstr *fill = qn__given(f->fill) ? f->fill.s : &qn__blank;
     int64_t missing = f->width - (int64_t)text->n_chars;
     if (missing < 0) missing = 0;
     if (f->align) align = f->align;
     const int64_t left = align == '>' || align == '=' ? missing : align == '^' ? missing / 2 : 0;
     if (align == '=') qn__buf_part(b, text, 0, sign);
-    for (int64_t i = 0; i < left; i++) qn__given(f->fill) ? qn__buf_str(b, f->fill.s) : qn__buf_puts(b, " ");
+    qn__buf_repeat(b, fill, left);
     qn__buf_part(b, text, align == '=' ? sign : 0, text->n);
-    for (int64_t i = left; i < missing; i++) qn__given(f->fill) ? qn__buf_str(b, f->fill.s) : qn__buf_puts(b, " ");
+    qn__buf_repeat(b, fill, missing - left);
 }
 
 static void put_text(qn_vbuf *b, const qn_vstr *s, const spec *f, char align)

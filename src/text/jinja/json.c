@@ -183,7 +183,10 @@ static qn_val bad(reader *r, const char *expected)
 
 static void skip_space(reader *r)
 {
-    while (r->at < r->n && r->text[r->at] && strchr(" \t\n\r", r->text[r->at])) r->at++;
+    for (; r->at < r->n; r->at++) {
+        const char c = r->text[r->at];
+        if (c != ' ' && c != '\n' && c != '\t' && c != '\r') break;
+    }
 }
 
 static bool take(reader *r, const char *word)

@@ -544,13 +544,12 @@ qn_val qn__method_str_join(qn_call *c)
 
 qn_val qn__str_pad(qn_heap *h, const qn_vstr *s, int64_t before, int64_t after, const qn_vstr *fill)
 {
-    static const qn_vstr blank = {.data = " ", .n = 1, .n_chars = 1, .trust = QN_TRUST_all};
-    if (!fill) fill = &blank;
+    if (!fill) fill = &qn__blank;
     if (fill->n_chars != 1) return QN_RAISE(h, "The fill character must be exactly one character long");
     qn_vbuf b = {.h = h};
-    for (int64_t i = 0; i < before && h->status == QN_OK; i++) qn__buf_str(&b, fill);
+    qn__buf_repeat(&b, fill, before);
     qn__buf_str(&b, s);
-    for (int64_t i = 0; i < after && h->status == QN_OK; i++) qn__buf_str(&b, fill);
+    qn__buf_repeat(&b, fill, after);
     return qn__buf_val(&b);
 }
 
@@ -569,11 +568,12 @@ qn_val qn__method_str_center(qn_call *c)
 
 qn_val qn__method_str_zfill(qn_call *c)
 {
+    static const qn_vstr zero = {.data = "0", .n = 1, .n_chars = 1, .trust = QN_TRUST_all};
     const qn_vstr *s = c->self.s;
     const uint32_t sign = s->n && (s->data[0] == '-' || s->data[0] == '+');
     qn_vbuf b = {.h = c->h};
     qn__buf_part(&b, s, 0, sign);
-    for (int64_t i = missing(c); i > 0 && c->h->status == QN_OK; i--) qn__buf_puts(&b, "0");
+    qn__buf_repeat(&b, &zero, missing(c));
     qn__buf_part(&b, s, sign, s->n);
     return qn__buf_val(&b);
 }

@@ -170,6 +170,24 @@ void qn__buf_part(qn_vbuf *b, const qn_vstr *s, uint32_t begin, uint32_t end)
     b->n += end - begin;
 }
 
+const qn_vstr qn__blank = {.data = " ", .n = 1, .n_chars = 1, .trust = QN_TRUST_all};
+
+/* Ten million blanks are one allocation and a few copies: the first, then all there is again and again. */
+void qn__buf_repeat(qn_vbuf *b, const qn_vstr *s, int64_t times)
+{
+    if (times <= 0 || s->n == 0) return;
+    const size_t all = (uint64_t)times > MAX_BYTES / s->n ? MAX_BYTES + 1 : (size_t)times * s->n;
+    if (!reserve(b, all)) return;
+    const uint32_t from = b->n;
+    qn__buf_str(b, s);
+    for (size_t done = s->n, more; done < all && b->h->status == QN_OK; done += more) {
+        more = done < all - done ? done : all - done;
+        memcpy(b->data + from + done, b->data + from, more);
+        if (b->map) memcpy(b->map + from + done, b->map + from, more);
+        b->n += (uint32_t)more;
+    }
+}
+
 void qn__buf_like(qn_vbuf *b, const char *text, size_t n, const qn_vstr *s, uint32_t at)
 {
     qn__buf_add(b, text, n, s->trust == QN_TRUST_mixed ? s->map[at] : s->trust == QN_TRUST_all);

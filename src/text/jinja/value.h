@@ -156,6 +156,8 @@ void qn__buf_add(qn_vbuf *b, const char *text, size_t n, bool trusted);
 void qn__buf_puts(qn_vbuf *b, const char *text); /* trusted */
 void qn__buf_part(qn_vbuf *b, const qn_vstr *s, uint32_t begin, uint32_t end);
 static inline void qn__buf_str(qn_vbuf *b, const qn_vstr *s) { qn__buf_part(b, s, 0, s->n); }
+void qn__buf_repeat(qn_vbuf *b, const qn_vstr *s, int64_t times); /* none for times <= 0 */
+extern const qn_vstr qn__blank;                                   /* " ", trusted: what fills where nothing is named */
 /* Trusted as byte `at` of s is: for what becomes of a character. */
 void qn__buf_like(qn_vbuf *b, const char *text, size_t n, const qn_vstr *s, uint32_t at);
 qn_val qn__buf_val(qn_vbuf *b);
