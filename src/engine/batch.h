@@ -79,6 +79,7 @@ typedef struct qn_pace {
     double decode_s[QN_PACE_CLASSES], token_s[2], deep_s;
     double least_s; /* the shortest step in which nothing but prompts was read; 0: there was none */
     double lost_s;  /* of steps that were stopped, and is not made up for yet */
+    double slow;    /* by how much the last steps took longer than was expected; 1 where they did not */
     bool stops;     /* a step can be stopped */
     int32_t since[QN_PACE_CLASSES];
 } qn_pace;

@@ -3,9 +3,11 @@
  * takes; where more streams read than decode, as many times that, so that a crowd which came at once begins soon.
  * Moving averages of both, the latter by the number of streams, since that changes faster than the averages would. A
  * token of a prompt takes a part that grows with its depth, since it attends to all before it; beside streams it takes
- * more than in the large steps of a prompt that is alone. Where nobody writes steps may be long, since whoever comes
- * ends them. */
+ * more than in the large steps of a prompt that is alone. While a machine is slower than it was, less is read. Where
+ * nobody writes steps may be long, since whoever comes ends them. */
 #include "engine/batch.h"
+
+#include <math.h>
 
 enum {
     LEAST_READ = 2,  /* tokens of prompts a step, however slow: deep in a long prompt attention is most of the time */
@@ -31,6 +33,9 @@ static const double CROWD_SECONDS = 0.06, CROWD_DECODES = 2;
  * than 20 ms nobody would notice. */
 static const double LONG_SECONDS = 20, LONG_STEPS = 3, LEAST_SECONDS = 0.02;
 static const double DEEP = 8192; /* tokens */
+/* A machine that others use is half as fast now and then, for seconds: a step that took so much more than was expected
+ * says that it is, and the next ones read less, so that who writes waits no longer than usual. */
+static const double SLOW = 1.15, MOST_SLOW = 3;
 
 /* Streams in powers of two. */
 static int32_t class_of(int32_t n)
@@ -93,7 +98,7 @@ double qn__pace_seconds(const qn_pace *p, int32_t n_decoding, int32_t n_reading,
     const double decode = n_decoding ? qn__pace_decode(p, n_decoding) : 0;
     if (!n_decoding) return alone(p, rest_s);
     if (decode <= 0) return ALONE_SECONDS;
-    if (n_reading <= n_decoding) return AIM * decode;
+    if (n_reading <= n_decoding) return p->slow > 1 ? decode * fmax(0, (1 + AIM) / p->slow - 1) : AIM * decode;
     const double by_heads = AIM * decode * n_reading / n_decoding, most = crowd(decode);
     return by_heads < most ? by_heads : most;
 }
@@ -125,9 +130,21 @@ static void average_token(qn_pace *p, double *token, double depth, double x)
     *token = *token + change > guess / 64 ? *token + change : guess / 64;
 }
 
+/* times: what a step took of what was expected. One that is slow counts at once, those that are not halve it. */
+static void note_slow(qn_pace *p, double times)
+{
+    const double now = times > SLOW ? times < MOST_SLOW ? times : MOST_SLOW : 1;
+    p->slow = now > p->slow ? now : p->slow + (now - p->slow) / 2;
+}
+
 void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double depth, double seconds)
 {
     const int32_t k = class_of(n_decoded);
+    const double decode = n_decoded ? qn__pace_decode(p, n_decoded) : 0;
+    const bool known = n_decoded && p->decode_s[k] > 0 && (n_read == 0 || p->token_s[1] > 0);
+    const double token = n_read ? qn__pace_token(p, n_decoded, depth) : 0,
+                 times = known ? seconds / (decode + n_read * token) : 1;
+    if (known) note_slow(p, times);
     if (n_read == 0) {
         average(&p->decode_s[k], seconds);
         p->since[k] = 0;
@@ -135,7 +152,8 @@ void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double depth, 
     }
     if (!n_decoded) p->lost_s = p->lost_s > LOST_PART * seconds ? p->lost_s - LOST_PART * seconds : 0;
     if (!n_decoded && (p->least_s <= 0 || seconds < p->least_s)) p->least_s = seconds;
-    const double decode = n_decoded ? qn__pace_decode(p, n_decoded) : 0;
-    if (seconds > decode) average_token(p, &p->token_s[n_decoded > 0], depth, (seconds - decode) / n_read);
+    /* Where all took longer, a token did so by as much as the rest. */
+    const double each = known ? token * fmin(times, SLOW) : (seconds - decode) / n_read;
+    if (each > 0) average_token(p, &p->token_s[n_decoded > 0], depth, each);
     if (n_decoded) p->since[k]++;
 }

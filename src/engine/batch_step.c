@@ -258,13 +258,14 @@ static double time_to_read(const qn_batcher *b, int32_t n_waiting)
     return qn__pace_seconds(&b->pace, n_waiting, n, rest_s);
 }
 
-/* Gives prompts their parts of a step of n tokens so far; returns how many there are with them. */
+/* Gives prompts their parts of a step of n tokens so far; returns how many there are with them. The first gets one even
+ * where there is no time to read: where who writes has another set of adapters, the step would be empty. */
 static int32_t plan_reading(qn_batcher *b, int32_t n, int32_t n_waiting)
 {
     double left = time_to_read(b, n_waiting);
     int32_t most = b->n_batch - n;
     bool first = true;
-    for (qn_batch_stream *s; most > 0 && left > 0 && (s = next_to_read(b)); first = false) {
+    for (qn_batch_stream *s; most > 0 && (first || left > 0) && (s = next_to_read(b)); first = false) {
         const int32_t fit = qn__pace_fit(&b->pace, n_waiting, s->n_done, left);
         s->n_part = rest(s) < fit || (first && rest(s) <= SHORT) ? rest(s) : fit;
         if (s->n_part > most) s->n_part = most;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tokens that several threads choose at once, and what a step reads for a short question. */
+#include "adapter.h"
 #include "crowd.h"
 #include "engine/batch.h"
 
@@ -36,6 +37,8 @@ static void masks_at_once(void **state)
 
 typedef struct question {
     qn_batcher *b;
+    double slow;      /* by how much the machine seems to be slower than it was */
+    qn_lora_use lora; /* of the question; none: no adapter */
     qn_token prompt[48];
     size_t n_prompt;
     qn_status status;
@@ -58,23 +61,38 @@ static void ask_now(void *ctx, const qn_batch_event *e)
     question *q = ctx;
     if (e->kind == QN_BATCH_end) atomic_store(&q->answered, true);
     if (e->kind != QN_BATCH_token || q->id) return;
-    q->b->pace = (qn_pace){.token_s = {1, 1}};
+    q->b->pace = (qn_pace){.token_s = {1, 1}, .slow = q->slow};
     for (int i = 0; i < QN_PACE_CLASSES; i++) q->b->pace.decode_s[i] = 1e-6;
     question *asked = q + 1;
-    const qn_batch_request r = {
-        .prompt = asked->prompt, .n_prompt = asked->n_prompt, .max_tokens = 1, .fn = hear, .ctx = asked};
+    const qn_batch_request r = {.prompt = asked->prompt,
+                                .n_prompt = asked->n_prompt,
+                                .max_tokens = 1,
+                                .loras = &asked->lora,
+                                .n_loras = asked->lora.lora != NULL,
+                                .fn = hear,
+                                .ctx = asked};
     asked->status = qn_batcher_submit(q->b, &r, &q->id, NULL);
 }
 
-/* A question of 32 tokens is read at once beside streams that write; one of more in parts. */
+/* A question of 32 tokens is read at once beside streams that write; one of more in parts; and one with another set of
+ * adapters comes to its turn though the machine is so slow that there is no time for prompts. */
 static void short_question(void **state)
 {
     (void)state;
     const qn_logit_bias no_end = {2, -INFINITY};
-    for (int more = 0; more < 2; more++) {
-        qn_engine *e = rig_open(&(tiny){.arch = "llama"}, NULL);
+    for (int more = 0; more < 3; more++) {
+        const char *path = tiny_path("question.gguf");
+        qn_engine *e = NULL;
         question q[2] = {{0}};
         uint64_t id;
+        MUST(tiny_write(path, &(tiny){.arch = "llama"}, err));
+        MUST(qn_engine_open(path, NULL, &e, err));
+        if (more == 2) {
+            const char *file = adapter_write(&(adapter){.path = path, .seed = 1, .rank = 2, .alpha = 4});
+            q[0].slow = 3;
+            q[1].lora.scale = 1;
+            MUST(qn_lora_open(e, file, &q[1].lora.lora, err));
+        }
         q[0].b = crowd_batcher(e, (qn_batcher_options){.session = {.n_ctx = 400, .n_batch = 64}});
         q[1].n_prompt = more ? 48 : 32;
         rig_story(3, q[1].prompt, (int)q[1].n_prompt);

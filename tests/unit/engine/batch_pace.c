@@ -87,6 +87,28 @@ static void depths(void **state)
     }
 }
 
+/* Others use the machine now and then, and all takes half as long again: after the first such step the next ones read
+ * less, so that who writes waits for no more than twice what decoding takes when nobody does; a little later as much is
+ * read as before. Steps that differ by a tenth change nothing. */
+static void others_use_it(void **state)
+{
+    (void)state;
+    static const machine m = {100e-3, 5e-3, 15e-3, 0};
+    const int n = 8;
+    qn_pace p = {0};
+    int n_read, usual = 0, n_over = 0;
+    for (int i = 0; i < 60; i++) (void)one_step(&p, &m, n, 0, &usual);
+    for (int i = 0; i < 1000; i++) {
+        const int at = i % 100;
+        const double times = at < 8 ? 1.5 : i % 2 ? 1.1 : 0.9;
+        const machine now = {times * m.step, times * m.stream, times * m.token, 0};
+        const double took = one_step(&p, &now, n, 0, &n_read) * times;
+        if (at > 0 && at < 8 && n_read != 0) n_over += took > 2.3;
+        if (at >= 16 && n_read != 0 && n_read < usual - 2) fail_msg("step %d: %d of %d", i, n_read, usual);
+    }
+    if (n_over > 2) fail_msg("%d steps of 70 take more than twice decoding", n_over);
+}
+
 /* A token that is read alone, in large steps, takes less time than beside streams. */
 static void alone_and_beside(void **state)
 {
@@ -202,9 +224,9 @@ static void bounds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(twice_at_most), cmocka_unit_test(depths),  cmocka_unit_test(alone_and_beside),
-        cmocka_unit_test(long_alone),    cmocka_unit_test(stopped), cmocka_unit_test(slow_alone),
-        cmocka_unit_test(bounds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(twice_at_most), cmocka_unit_test(depths),
+                                       cmocka_unit_test(others_use_it), cmocka_unit_test(alone_and_beside),
+                                       cmocka_unit_test(long_alone),    cmocka_unit_test(stopped),
+                                       cmocka_unit_test(slow_alone),    cmocka_unit_test(bounds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
