@@ -74,7 +74,7 @@ def good():
             lines = [line for line in lines if line.startswith(b"data: {")]
             text = "".join(json.loads(line[6:])["choices"][0]["delta"].get("content") or "" for line in lines)
             want = alone[i][0]["message"]["content"] or ""
-            assert want.startswith(text) if fail_every and last != b"data: [DONE]\n" else text == want, (i, text, want)
+            assert want.startswith(text) if fail_every and last != b"data: [DONE]\n" else text == want, (i, text, want, last[:300])
         return
     status, got = reply(path, body)
     if not over.is_set():
