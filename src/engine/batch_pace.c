@@ -34,7 +34,8 @@ static const double CROWD_SECONDS = 0.06, CROWD_DECODES = 2;
 static const double LONG_SECONDS = 20, LONG_STEPS = 3, LEAST_SECONDS = 0.02;
 static const double DEEP = 8192; /* tokens */
 /* A machine that others use is half as fast now and then, for seconds: a step that took so much more than was expected
- * says that it is, and the next ones read less, so that who writes waits no longer than usual. */
+ * says that it is, and the next ones read less, so that who writes waits no longer than usual. Nobody notices that of
+ * a step of less than LEAST_SECONDS. */
 static const double SLOW = 1.15, MOST_SLOW = 3;
 
 /* Streams in powers of two. */
@@ -144,7 +145,7 @@ void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double depth, 
     const bool known = n_decoded && p->decode_s[k] > 0 && (n_read == 0 || p->token_s[1] > 0);
     const double token = n_read ? qn__pace_token(p, n_decoded, depth) : 0,
                  times = known ? seconds / (decode + n_read * token) : 1;
-    if (known) note_slow(p, times);
+    if (known) note_slow(p, seconds > LEAST_SECONDS ? times : 1);
     if (n_read == 0) {
         average(&p->decode_s[k], seconds);
         p->since[k] = 0;

@@ -107,6 +107,13 @@ static void others_use_it(void **state)
         if (at >= 16 && n_read != 0 && n_read < usual - 2) fail_msg("step %d: %d of %d", i, n_read, usual);
     }
     if (n_over > 2) fail_msg("%d steps of 70 take more than twice decoding", n_over);
+    /* nobody notices a step that is short */
+    p = (qn_pace){0};
+    for (int i = 0; i < 60; i++) (void)one_step(&p, &(machine){1e-3, 1e-4, 1e-4, 0}, n, 0, &usual);
+    qn__pace_note(&p, n, usual, 0, 0.015);
+    assert_true(p.slow == 1);
+    qn__pace_note(&p, n, usual, 0, 0.025);
+    assert_true(p.slow == 3);
 }
 
 /* A token that is read alone, in large steps, takes less time than beside streams. */
