@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <linux/tcp.h> /* of tcp_info the C library's header has only the beginning */
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -113,6 +114,13 @@ static void watch_rest(exchange *x, int64_t now)
     x->moved_ns = now;
 }
 
+/* Whether the system would take more for the client: what waits then waits for a thread of ours. */
+static bool has_room(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    return poll(&p, 1, 0) == 1 && (p.revents & (POLLOUT | POLLERR | POLLHUP)) == POLLOUT;
+}
+
 static void check_stream(exchange *x, int64_t now)
 {
     bool stuck, ping;
@@ -120,6 +128,7 @@ static void check_stream(exchange *x, int64_t now)
     const bool under_way = x->streams && !x->ended && !x->gone, waits = x->out.n > x->taken,
                rest = x->connection && (x->sends || (x->ended && !waits));
     if (rest) watch_rest(x, now);
+    if (x->streams && waits && x->connection && has_room(x->fd)) x->moved_ns = now;
     stuck = ((x->streams && waits) || rest) && now - x->moved_ns > (int64_t)x->server->o.timeout_s * 1000000000;
     ping = under_way && x->route->dialect->pings && now - x->put_ns > (int64_t)PING_S * 1000000000;
     if (stuck) {
