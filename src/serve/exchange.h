@@ -108,7 +108,7 @@ struct exchange {
     /* a whole reply, which nobody else can watch, is on its way; what the client has taken in, as the system counts */
     _Atomic bool sends;
     uint64_t acked;
-    int64_t moved_ns; /* when the reader last took something, or we last put something */
+    int64_t moved_ns; /* when the reader last took something, might have, or we last put something */
     int64_t put_ns;
     answers *answers;
 };

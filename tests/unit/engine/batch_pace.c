@@ -88,8 +88,8 @@ static void depths(void **state)
 }
 
 /* Others use the machine now and then, and all takes half as long again: after the first such step the next ones read
- * less, so that who writes waits for no more than twice what decoding takes when nobody does; a little later as much is
- * read as before. Steps that differ by a tenth change nothing. */
+ * less, so that who writes hardly waits for more than twice what decoding takes when nobody does; a little later as
+ * much is read as before. Steps that differ by a tenth change nothing. */
 static void others_use_it(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void others_use_it(void **state)
         if (at > 0 && at < 8 && n_read != 0) n_over += took > 2.3;
         if (at >= 16 && n_read != 0 && n_read < usual - 2) fail_msg("step %d: %d of %d", i, n_read, usual);
     }
-    if (n_over > 2) fail_msg("%d steps of 70 take more than twice decoding", n_over);
+    if (n_over > 2) fail_msg("%d steps of 70 take more than 2.3 times decoding", n_over);
     /* nobody notices a step that is short */
     p = (qn_pace){0};
     for (int i = 0; i < 60; i++) (void)one_step(&p, &(machine){1e-3, 1e-4, 1e-4, 0}, n, 0, &usual);
