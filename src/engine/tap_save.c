@@ -20,6 +20,7 @@ typedef struct grown {
     qn_shape shape; /* the first number grows */
     size_t header;  /* bytes */
     char *text;     /* the header; for this shape */
+    char *file;     /* the header in the file; NULL: it has to be written */
     int64_t row_bytes;
     int fd; /* -1: not kept open, or not begun */
     bool begun;
@@ -86,11 +87,17 @@ static bool set_rows(saved *s, grown *g, int64_t n)
 }
 
 /* Rows first: a header never counts what is not there. */
-static qn_status write_rows(const grown *g, int fd, const void *rows, int64_t n, qn_error *err)
+static qn_status write_rows(grown *g, int fd, const void *rows, int64_t n, qn_error *err)
 {
     const uint64_t at = g->header + (uint64_t)(g->shape.dim[0] * g->row_bytes);
     const qn_grow_part parts[] = {{at, rows, (size_t)(n * g->row_bytes)}, {0, g->text, g->header}};
-    return qn__grow_write(fd, g->path, parts, 2, err);
+    QN_TRY(qn__grow_write(fd, g->path, parts, g->file ? 1 : 2, err));
+    if (g->file)
+        memcpy(g->file, g->text, g->header);
+    else if (g->fd >= 0 && g->shape.dim[0] == 0)
+        g->file = qn__grow_map(fd, g->header);
+    g->shape.dim[0] += n;
+    return QN_OK;
 }
 
 static qn_status append(saved *s, grown *g, const void *rows, int64_t n, qn_error *err)
@@ -99,7 +106,6 @@ static qn_status append(saved *s, grown *g, const void *rows, int64_t n, qn_erro
     QN_TRY(open_file(s, g, &fd, err));
     qn_status status = set_rows(s, g, g->shape.dim[0] + n) ? QN_OK : QN_FAIL_NOMEM(err, 256);
     if (status == QN_OK) status = write_rows(g, fd, rows, n, err);
-    if (status == QN_OK) g->shape.dim[0] += n;
     if (g->fd < 0) {
         const qn_status closed = qn__grow_close(fd, g->path, status == QN_OK ? err : NULL);
         if (status == QN_OK) status = closed;
@@ -125,10 +131,7 @@ static void write_some(void *ctx, int member, int n_members)
             qn_error error;
             grown *g = w->s->waiting[i];
             const qn_status status = write_rows(g, g->fd, g->rows, g->n_rows, &error);
-            if (status == QN_OK) {
-                g->shape.dim[0] += g->n_rows;
-                continue;
-            }
+            if (status == QN_OK) continue;
             qn__mutex_lock(&w->lock);
             w->status = status;
             w->error = error;
@@ -216,6 +219,8 @@ static qn_status close_file(grown *g, qn_error *err)
 {
     if (!g || g->fd < 0) return QN_OK;
     const int fd = g->fd;
+    qn__grow_unmap(g->file, g->header);
+    g->file = NULL;
     g->fd = -1;
     return qn__grow_close(fd, g->path, err);
 }
