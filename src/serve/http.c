@@ -11,6 +11,7 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -22,6 +23,7 @@ enum {
     CONNECTIONS = 4096,
     BODY_PACE = 64 << 10, /* bytes a second that a body comes at, at least */
     QUIET_S = 2,          /* without a byte of a body that is thrown away: its sender waits for the answer */
+    UNSENT = 128 << 10,   /* bytes that the system may hold for a connection beside those under way */
     THROW_TIMES = 8,      /* so many times the largest body is thrown away at most */
 };
 
@@ -413,6 +415,18 @@ static void turn_away(const server *s, struct MHD_Connection *connection)
     shutdown(fd->connect_fd, SHUT_RDWR);
 }
 
+/* The system would take 4 MB for a client who does not read: of his stream, thousands of tokens would be computed
+ * before it waits, and none of our counts had these bytes. What is under way to a client far away is not bounded. */
+static void bound_unsent(int fd)
+{
+#ifdef TCP_NOTSENT_LOWAT
+    const int n = UNSENT;
+    if (fd >= 0) (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &n, sizeof n);
+#else
+    (void)fd;
+#endif
+}
+
 static void connected(void *ctx, struct MHD_Connection *connection, void **context,
                       enum MHD_ConnectionNotificationCode code)
 {
@@ -424,6 +438,7 @@ static void connected(void *ctx, struct MHD_Connection *connection, void **conte
         *p = (peer){.next = s->peers,
                     .fd = fd ? fd->connect_fd : -1,
                     .deadline_ns = now_ns() + (int64_t)s->o.request_timeout_s * 1000000000};
+        bound_unsent(p->fd);
         if (p->next) p->next->prev = p;
         p->id = ++s->last_id;
         s->peers = p;

@@ -111,7 +111,7 @@ def test_memory():
         assert states(s) == {"a": "unloaded", "b": "loaded", "c": "unloaded"}
         # what nobody reads is waited for, so that b is held for as long as this test wants; eight short answers take as much room as a
         # long one, whose last tokens attend to thousands
-        stream = s.stream(PATH, {**LONG, "stream": True, "model": "b", "n": 8, "max_tokens": 560, "logprobs": True, "top_logprobs": 20}, room=4096)
+        stream = s.stream(PATH, {**LONG, "stream": True, "model": "b", "n": 8, "max_tokens": 200, "logprobs": True, "top_logprobs": 20}, room=4096)
         next(stream)
         assert until(lambda: s.metrics()["quern_n_paused"] > 0)
         order, threads = [], []

@@ -267,7 +267,8 @@ def test_queue_full():
 def test_slow_reader():
     """Who doesn't read is waited for, and holds up nobody else, although all streams are his; after --timeout he is not."""
     much = {**LONG, "stream": True, "logprobs": True, "top_logprobs": 20, "n": 7}
-    with Server(quern, MODEL, "--parallel", "7", *ENDLESS) as patient, Server(quern, MODEL, "--timeout", "1", *ENDLESS) as strict:
+    name = "--alias", "m" * 4000  # which each event has in it
+    with Server(quern, MODEL, "--parallel", "7", *name, *ENDLESS) as patient, Server(quern, MODEL, "--timeout", "1", *name, *ENDLESS) as strict:
         s, ended = connect(much, port=patient.port), connect(much, port=strict.port)
         assert until(lambda: [x["state"] for x in patient.get("/slots")[1]] == ["paused"] * 7)
         assert patient.good(PATH, {"messages": SUM, "temperature": 0})["choices"][0]["message"]["content"] == "2 + 3 = 5"
@@ -285,7 +286,7 @@ def test_unread_reply():
         c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         c.settimeout(PATIENCE)
         c.connect(("127.0.0.1", s.port))
-        body = json.dumps({"content": "one two three " * 60000, "with_pieces": True})
+        body = json.dumps({"content": "one two three " * 15000, "with_pieces": True})
         c.sendall(head(f"Content-Length: {len(body)}\r\n", body, path="/tokenize"))
         assert until(lambda: "the client left" in s.said()), s.said()
         assert s.metrics()["quern_http_requests"] == 1
