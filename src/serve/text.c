@@ -53,6 +53,14 @@ void text_put(text *t, const char *data, size_t n)
     t->data[t->n] = '\0';
 }
 
+void text_repeat(text *t, size_t at, size_t n)
+{
+    if (!reserve(t, n)) return;
+    memcpy(t->data + t->n, t->data + at, n);
+    t->n += n;
+    t->data[t->n] = '\0';
+}
+
 void text_puts(text *t, const char *s) { text_put(t, s, strlen(s)); }
 
 void text_printf(text *t, const char *fmt, ...)

@@ -17,6 +17,7 @@ typedef struct text {
 
 void text_put(text *t, const char *data, size_t n);
 void text_puts(text *t, const char *s);
+void text_repeat(text *t, size_t at, size_t n); /* n of its own bytes, from `at`, once more */
 void text_printf(text *t, const char *fmt, ...) QN_PRINTF(2, 3);
 /* Compact; takes the reference. Fails where memory was short: the value may lack a member, then. */
 void text_json(text *t, json_t *value);

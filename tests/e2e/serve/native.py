@@ -61,9 +61,9 @@ def test_tokens():
 def test_tokens_of_much():
     """What a list of tokens takes is bounded, and counted."""
     with Server(quern, MODEL, "--max-body", "8M") as s:
-        ids = s.good("/tokenize", {"content": "~" * 40000})["tokens"]
-        assert len(ids) >= 40000 and [p["id"] for p in s.good("/tokenize", {"content": "~" * 40000, "with_pieces": True})["tokens"]] == ids
-        status, reply = s.post("/tokenize", {"content": "~" * 3300000, "with_pieces": True})
+        ids = s.good("/tokenize", {"content": "~" * 5000})["tokens"]
+        assert len(ids) >= 5000 and [p["id"] for p in s.good("/tokenize", {"content": "~" * 5000, "with_pieces": True})["tokens"]] == ids
+        status, reply = s.post("/tokenize", {"content": "~" * 3000000, "with_pieces": True})
         assert status == 413 and "--max-body" in reply["error"]["message"], (status, reply)
         assert until(lambda: s.metrics()["quern_http_body_bytes"] == 0)
 
@@ -196,32 +196,32 @@ def shifted(s, ids, n, keep, ctx, discard=0):
 
 def test_context_shift():
     """An answer that fills the context goes on as far as it may, with what is left; a prompt is never cut."""
-    ctx, ids = 48, server.good("/tokenize", {"content": "ROMEO:\nBut soft, what light"})["tokens"]
+    ctx, n, ids = 24, 40, server.good("/tokenize", {"content": "ROMEO:\nBut so"})["tokens"]
     with Server(quern, MODEL, "--ctx-size", str(ctx), "--context-shift", "--keep", "2", "--parallel", "3", "--temp", "0") as s:
         room = ctx + 1 - len(ids)
         for more, keep in ({}, 2), ({"n_keep": 0}, 0), ({"n_keep": -1}, -1), ({"n_keep": 3, "n_discard": 9}, 3), ({"n_keep": 1000}, 1000):
-            body = {"prompt": ids, "n_predict": 100, "return_tokens": True, **more}
+            body = {"prompt": ids, "n_predict": n, "return_tokens": True, **more}
             r = s.good("/completion", body)
-            assert r["truncated"] is True and r["stop_type"] == "limit" and r["tokens_predicted"] == 100 and r["tokens_evaluated"] == len(ids), r
-            assert r["tokens"] == shifted(s, ids, 100, keep, ctx, more.get("n_discard", 0)), more
+            assert r["truncated"] is True and r["stop_type"] == "limit" and r["tokens_predicted"] == n and r["tokens_evaluated"] == len(ids), r
+            assert r["tokens"] == shifted(s, ids, n, keep, ctx, more.get("n_discard", 0)), more
             events = [e for _, e in s.stream("/completion", {**body, "stream": True})]
             assert "".join(e["content"] for e in events) == r["content"] and events[-1]["truncated"] is True
         text = r["content"]
         assert s.good("/completion", {"prompt": ids, "n_predict": room})["truncated"] is False
         r = s.good("/completion", {"prompt": ids})  # to no number of tokens: it ends
         assert r["truncated"] is True and r["stop_type"] == "limit" and r["tokens_predicted"] == room, r
-        r = s.good("/v1/completions", {"prompt": ids, "max_tokens": 100, "n_keep": 1000})
-        assert r["choices"][0]["finish_reason"] == "length" and r["choices"][0]["text"] == text and r["usage"]["completion_tokens"] == 100, r
+        r = s.good("/v1/completions", {"prompt": ids, "max_tokens": n, "n_keep": 1000})
+        assert r["choices"][0]["finish_reason"] == "length" and r["choices"][0]["text"] == text and r["usage"]["completion_tokens"] == n, r
         ask = {"messages": [{"role": "user", "content": "ROMEO:"}]}
-        r = s.good("/v1/chat/completions", {**ask, "max_tokens": 90})
-        assert r["choices"][0]["finish_reason"] == "length" and r["usage"]["completion_tokens"] == 90, r
+        r = s.good("/v1/chat/completions", {**ask, "max_tokens": n})
+        assert r["choices"][0]["finish_reason"] == "length" and r["usage"]["completion_tokens"] == n, r
         whole = r["choices"][0]["message"]["content"]
-        r = s.good("/v1/messages", {**ask, "max_tokens": 90})
-        assert r["stop_reason"] == "max_tokens" and r["usage"]["output_tokens"] == 90 and r["content"][0]["text"] == whole, r
-        r = s.good("/api/chat", {**ask, "stream": False, "options": {"num_predict": 90, "num_keep": 2}})
-        assert r["done_reason"] == "length" and r["eval_count"] == 90 and r["message"]["content"] == whole, r
-        r = s.good("/api/chat", {**ask, "stream": False, "shift": False, "options": {"num_predict": 90}})
-        assert r["done_reason"] == "length" and r["eval_count"] < 48, r
+        r = s.good("/v1/messages", {**ask, "max_tokens": n})
+        assert r["stop_reason"] == "max_tokens" and r["usage"]["output_tokens"] == n and r["content"][0]["text"] == whole, r
+        r = s.good("/api/chat", {**ask, "stream": False, "options": {"num_predict": n, "num_keep": 2}})
+        assert r["done_reason"] == "length" and r["eval_count"] == n and r["message"]["content"] == whole, r
+        r = s.good("/api/chat", {**ask, "stream": False, "shift": False, "options": {"num_predict": n}})
+        assert r["done_reason"] == "length" and r["eval_count"] < ctx, r
         status, reply = s.post("/completion", {"prompt": ids * 8})
         assert status == 400 and str(8 * len(ids)) in reply["error"]["message"] and str(ctx) in reply["error"]["message"], reply
         status, reply = s.post("/completion", {"prompt": ids, "n_keep": -2})
