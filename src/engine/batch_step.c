@@ -7,8 +7,9 @@
 
 enum {
     AGE = 16, /* tokens that a prompt counts as shorter for each step in which others read, until it has read so many */
-    HEADROOM = 16, /* cells that each stream should have before another one begins */
-    SHORT = 32,    /* tokens of a prompt that is read at once, one a step: a question need not wait for three steps */
+    HEADROOM = 16,   /* cells that each stream should have before another one begins */
+    SHORT = 32,      /* tokens of a prompt that is read at once, one a step: a question need not wait for three steps */
+    FEW_CELLS = 1024 /* a checked build counts them anew after each step; more would take a fifth of a test's time */
 };
 
 /* ---- leaving ---- */
@@ -437,7 +438,7 @@ static void step(qn_batcher *b, int32_t n)
     b->step++;
     finish_all(b);
     shift_all(b);
-    QN_ASSERT(qn__tree_adds_up(&b->tree, b->seen));
+    QN_ASSERT(b->step % (b->n_ctx > FEW_CELLS ? 16 : 1) != 0 || qn__tree_adds_up(&b->tree, b->seen));
     publish(b, seconds, !done);
 }
 
