@@ -88,8 +88,9 @@ QN_API qn_status qn_session_tap_fn(qn_session *session, const char *pattern, boo
  * qn_free. */
 QN_API qn_status qn_session_tap_report(qn_session *session, char **out, qn_error *err);
 /* Writes what taps have still to write and takes all away; they are gone on failure too, of which the first is
- * reported. A session that is destroyed with taps writes nothing more: files of `save` are whole after every step. Until
- * then nobody else may cut them: their headers are mapped, where the file system allows it, and SIGBUS is raised. */
+ * reported. A session that is destroyed with taps writes nothing more: files of `save` are whole after every step.
+ * Until then nobody else may cut them: their headers are mapped where the file system allows it, and SIGBUS is
+ * raised. */
 QN_API qn_status qn_session_taps_end(qn_session *session, qn_error *err);
 
 #ifdef __cplusplus
