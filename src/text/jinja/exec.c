@@ -313,9 +313,16 @@ void qn__jinja_exec(qn_run *r, const qn_jnode *node)
 
 /* ---- a rendering ------------------------------------------------------------------------------ */
 
+static int64_t max_steps(const qn_jinja_options *options)
+{
+    return options->max_steps ? options->max_steps : 10 * 1000 * 1000;
+}
+
 void qn__jinja_heap_init(qn_heap *h, const qn_jinja_options *options, qn_error *err)
 {
-    *h = (qn_heap){.max_bytes = options->max_bytes ? options->max_bytes : QN_JINJA_MAX_BYTES, .err = err};
+    *h = (qn_heap){.max_bytes = options->max_bytes ? options->max_bytes : QN_JINJA_MAX_BYTES,
+                   .max_work = 2 * (uint64_t)max_steps(options),
+                   .err = err};
     qn__arena_init(&h->arena, 64 << 10);
 }
 
@@ -325,7 +332,7 @@ qn_val qn__jinja_render(const qn_jinja *j, qn_heap *h, const qn_vdict *variables
 {
     qn_vbuf out = {.h = h};
     qn_run r = {.j = j, .h = h, .options = options, .out = &out, .whole = &out};
-    r.steps = options->max_steps ? options->max_steps : 10 * 1000 * 1000;
+    r.steps = max_steps(options);
     if (h->status != QN_OK || !(r.scope = qn__scope_new(&r, NULL))) return nothing();
     for (uint32_t i = 0; i < variables->n; i++) {
         const int sym = qn__is_str(variables->keys[i]) ? qn__jinja_find_symbol(j, variables->keys[i].s->data) : -1;

@@ -31,7 +31,7 @@ typedef struct qn_jinja_spans {
 typedef struct qn_jinja_options {
     int64_t now;       /* seconds since 1970 that strftime_now shows, as UTC; 0: the time of the call */
     bool strict;       /* as jinja2's immutable sandbox: lists and dicts cannot be changed, generators have no length */
-    int64_t max_steps; /* 0: 10 million nodes evaluated */
+    int64_t max_steps; /* nodes that are evaluated, and twice as many elements and bytes looked at; 0: 10 million */
     size_t max_bytes;  /* 0: QN_JINJA_MAX_BYTES */
     qn_jinja_spans *generated; /* filled in; NULL: nobody asks */
 } qn_jinja_options;

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdarg.h>
 
-#define MAX_WORK  UINT64_C(20000000)
 #define LONG      4096              /* bytes of a text that is worth going on with in place */
 #define MAX_BYTES ((size_t)1 << 30) /* of one string or one array */
 
@@ -25,7 +24,7 @@ void *qn__heap_alloc(qn_heap *h, size_t size)
 
 bool qn__heap_work(qn_heap *h, uint64_t n)
 {
-    if ((h->worked += n) <= MAX_WORK) return true;
+    if ((h->worked += n) <= h->max_work) return true;
     qn__heap_fail(h, QN_STATUS_limit, "the template takes too many steps");
     return false;
 }

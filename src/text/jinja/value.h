@@ -91,7 +91,7 @@ typedef struct qn_heap {
     size_t max_bytes;
     qn_error *err; /* may be NULL */
     qn_status status;
-    uint64_t worked; /* elements and bytes that were looked at, see qn__heap_work */
+    uint64_t worked, max_work; /* elements and bytes that were looked at, see qn__heap_work */
     struct {
         const char *data; /* of the long text that was made last by joining; n bytes of cap */
         uint32_t n, cap;
@@ -101,8 +101,8 @@ typedef struct qn_heap {
 void *qn__heap_alloc(qn_heap *h, size_t size); /* zeroed; NULL after a failure */
 /* Keeps the first error. Gives undefined, so that `return qn__heap_fail(..)` reads well. */
 qn_val qn__heap_fail(qn_heap *h, qn_status status, const char *fmt, ...) QN_PRINTF(3, 4);
-/* What takes time and no memory counts itself: n elements, or bytes / QN_WORK_BYTES. False beyond 20 million (0.1 s).
- */
+/* What takes time and no memory counts itself: n elements, or bytes / QN_WORK_BYTES. False beyond max_work (0.1 s for
+ * the usual 20 million). */
 #define QN_WORK_BYTES 32
 #define QN_WORK_CHAR  6 /* elements, for a look into Unicode's tables */
 bool qn__heap_work(qn_heap *h, uint64_t n);

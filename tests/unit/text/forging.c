@@ -41,7 +41,7 @@ static bool everything(void)
 static int vocab_step(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return everything() ? 1 : 5;
+    return everything() ? 1 : 8;
 #else
     return 1;
 #endif

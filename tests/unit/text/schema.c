@@ -174,7 +174,7 @@ static void beside_gbnf(void **state)
     assert_int_equal(qn__grammar_add_gbnf(g, "root ::= \"f(\" args-0 \")\" | \"g(\" args-1 \",\" args-0 \")\"", &err),
                      QN_OK);
     for (int i = 0; i < 2; i++) {
-        qn_heap h = {.max_bytes = 1 << 20, .err = &err};
+        qn_heap h = {.max_bytes = 1 << 20, .max_work = 1 << 20, .err = &err};
         qn__arena_init(&h.arena, 0);
         const qn_val schema = qn__parse_json(&h, schemas[i], strlen(schemas[i]), false);
         char name[16];
