@@ -17,7 +17,10 @@ chat() {
     n_prompts=0
     rm -f "$work/status"
     printf 'trap : INT; ' >"$work/command"
-    for word in env TERM="${TERM_OF_CHAT:-tmux-256color}" "$quern" chat "$model" -t 1 "$@"; do printf "'%s' " "$(printf '%s' "$word" | sed "s/'/'\\\\''/g")" >>"$work/command"; done
+    for word in env TERM="${TERM_OF_CHAT:-tmux-256color}" "$quern" chat "$model" -t 1 "$@"; do
+        case $word in *\'*) word=$(printf '%s' "$word" | sed "s/'/'\\\\''/g") ;; esac
+        printf "'%s' " "$word" >>"$work/command"
+    done
     printf '%s' "${tail_of_chat:-}; echo \$? >'$work/status.part'; mv '$work/status.part' '$work/status'" >>"$work/command"
     # the server that was told to end may still be there
     wait_for tm new-session -d -s c -x 100 -y 50 "sh '$work/command'" ';' set-option -g remain-on-exit on
@@ -45,8 +48,10 @@ is_answering() {
     capture | WANT="> $1" awk -v to="$work/screen" 'BEGIN { printf "" >to } { print >to } index($0, ENVIRON["WANT"]) == 1 { begun = 1 } begun && /./ { n++ } END { close(to); exit n < 4 }'
 }
 keys() { tm send-keys -t c "$@"; }
+# types TEXT: and Enter
+types() { tm send-keys -l -t c -- "$1" ';' send-keys -t c Enter; }
 # say TEXT: a line, and its end; waits for the next prompt
-say() { keys -l -- "$1"; keys Enter; prompt; }
+say() { types "$1"; prompt; }
 # prompt: waits until a new prompt is the last line, not the one that was there before
 n_prompts=0
 prompt() { wait_for is_prompt || { bad "no prompt came"; grep . "$work/screen"; }; }
@@ -74,8 +79,8 @@ leaves C-d
 # A terminal that can move no cursor has its own lines; so has a build without libedit.
 export TERM_OF_CHAT=dumb
 chat --chat-template plain -n 8 --temp 0; prompt
-keys -l '"""one'; keys Enter; sees "..."; keys -l 'two"""'; keys Enter; prompt
-keys -l 'three\'; keys Enter; keys -l 'four'; keys Enter; prompt
+types '"""one'; sees "..."; types 'two"""'; prompt
+types 'three\'; types 'four'; prompt
 say "/save $work/c.json"
 for text in 'one\ntwo' 'three\nfour'; do
     grep -qF "{\"role\": \"user\", \"content\": \"$text\"}" "$work/c.json" || { bad "no message \"$text\" in:"; cat "$work/c.json"; }
@@ -158,12 +163,12 @@ done
 
 # ---- Ctrl-C in mid-answer keeps what was said ----
 chat --chat-template plain --ignore-eos -c 400000 --temp 0; prompt # an answer that goes on for minutes
-keys -l "ROMEO:"; keys Enter; answering ROMEO; keys C-c; sees "(stopped)"; prompt
+types "ROMEO:"; answering ROMEO; keys C-c; sees "(stopped)"; prompt
 say "/save $work/c.json"
 grep -q '"role": "assistant"' "$work/c.json" || { bad "what was said is lost:"; cat "$work/c.json"; }
 say "/context"; sees "2 messages"
 clear_screen; say /reset # and so while the terminal takes nothing, which Ctrl-S makes it do, and when its size changes then
-keys -l "JULIET:"; keys Enter; answering JULIET; keys C-s; sleep 0.3; tm resize-window -t c -x 90; sleep 0.1; keys C-c; sees "(stopped)"; prompt
+types "JULIET:"; answering JULIET; keys C-s; sleep 0.3; tm resize-window -t c -x 90; sleep 0.1; keys C-c; sees "(stopped)"; prompt
 say "/context"; sees "2 messages"
 keys C-c; sees "Ctrl-C again or Ctrl-D leaves"; prompt
 leaves C-c
@@ -172,9 +177,9 @@ leaves C-c
 for TERM_OF_CHAT in tmux-256color dumb; do
     export TERM_OF_CHAT
     chat --chat-template plain --ignore-eos -n 150 -c 4096 --temp 0; prompt
-    keys -l "ROMEO:"; keys Enter; answering ROMEO; keys -l "typed ahead"; prompt_is_back
+    types "ROMEO:"; answering ROMEO; keys -l "typed ahead"; prompt_is_back
     sed '$d' "$work/screen" | grep -q "typed ahead" && { bad "what was typed ahead stands in the answer, terminal $TERM_OF_CHAT:"; grep . "$work/screen"; }
-    keys -l " of it"; keys Enter; n_prompts=2; prompt
+    types " of it"; n_prompts=2; prompt
     say "/save $work/c.json"
     grep -q '"content": "typed ahead of it"' "$work/c.json" || { bad "what was typed ahead is lost, terminal $TERM_OF_CHAT:"; cat "$work/c.json"; }
 done
@@ -183,12 +188,12 @@ unset TERM_OF_CHAT
 # ---- a full context: both numbers, and a choice ----
 chat --chat-template plain --ignore-eos -n 40 -c 128 --temp 0; prompt
 say "One."; say "Two."
-keys -l "Three."; keys Enter; sees "the context 128"; sees "[n]othing?"
+types "Three."; sees "the context 128"; sees "[n]othing?"
 tr '\n' ' ' <"$work/screen" | grep -q "The oldest turn (\|The [2-9] oldest turns (" || { bad "which turns can be left out is not said:"; grep . "$work/screen"; }
 keys -l n; keys Enter; prompt
 say "/context"; grep -q "longer read" "$work/screen" && bad "turns are left out that nobody wanted left out"
 clear_screen
-keys -l "/regenerate"; keys Enter; sees "[n]othing?"; keys -l d; keys Enter; sees "left out"; prompt
+types "/regenerate"; sees "[n]othing?"; keys -l d; keys Enter; sees "left out"; prompt
 say "/context"; grep -q "no longer read" "$work/screen" || bad "/context does not tell that turns are left out"
 say "/stats"
 say "/save $work/c.json"; grep -q '"One."' "$work/c.json" || bad "/save has lost the oldest turn"
@@ -203,8 +208,8 @@ printf '%s' '{% for t in tools %}{{ t|tojson }}{% endfor %}{% for m in messages 
 {% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}' >"$work/tools.jinja"
 echo '[{"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]' >"$work/tools.json"
 chat --chat-template-file "$work/tools.jinja" --tools "$work/tools.json" --temp 0 --grammar 'root ::= "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"'; prompt
-keys -l "What is the time?"; keys Enter; sees '-> get_time {"city": "Oslo"}'; sees "get_time ="
-keys -l "half past two"; keys Enter; sees "get_time =" 2; keys C-c; prompt
+types "What is the time?"; sees '-> get_time {"city": "Oslo"}'; sees "get_time ="
+types "half past two"; sees "get_time =" 2; keys C-c; prompt
 say "/save $work/c.json"
 grep -q '"role": "tool".*"content": "half past two"' "$work/c.json" || { bad "no result of the tool:"; cat "$work/c.json"; }
 expect 0 "$quern" chat "$model" -t 1 -p "What is the time?" --chat-template-file "$work/tools.jinja" --tools "$work/tools.json" --temp 0 --grammar 'root ::= "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"'
@@ -242,8 +247,8 @@ if [ -e "$source/models/chat.gguf" ]; then
     [ "$said" = "$want $((total - want))" ] || bad "chat.gguf: /stats says \"$said\" reused and computed, outside \"$want $((total - want))\" were counted"
     leaves C-d
     chat --temp 0 --tools "$source/examples/weather.json" --tool-choice required; prompt # one must be called, but after its result none
-    keys -l "What is the weather in Oslo?"; keys Enter; sees '-> get_weather {"city": "'; sees "get_weather ="
-    keys -l '{"degrees": 7, "sky": "rainy"}'; keys Enter; prompt; sees " 7 degrees"
+    types "What is the weather in Oslo?"; sees '-> get_weather {"city": "'; sees "get_weather ="
+    types '{"degrees": 7, "sky": "rainy"}'; prompt; sees " 7 degrees"
     say "/save $work/c.json"
     grep -q '"role": "tool".*"degrees' "$work/c.json" || { bad "no result of the tool:"; cat "$work/c.json"; }
     model=$source/models/shakespeare.gguf
@@ -253,7 +258,7 @@ fi
 grep -q el_gets "$quern" || { echo "skipped: editing, a build without libedit"; finish; }
 chat --chat-template plain -n 8 --temp 0; prompt
 say "ROMEO:"
-keys -l "lost mid"; keys C-a; keys -l "My "; keys C-e BSpace BSpace BSpace; keys -l "ö?"; keys Enter; prompt
+keys -l "lost mid"; keys C-a; keys -l "My "; keys C-e BSpace BSpace BSpace; types "ö?"; prompt
 say "/save $work/c.json"
 grep -qF '{"role": "user", "content": "My lost ö?"}' "$work/c.json" || { bad "not as it was edited:"; cat "$work/c.json"; }
 keys Up Up Up; sees "> ROMEO:" 2; keys C-c; prompt
@@ -276,13 +281,13 @@ say "while it is held"; wait $!
 grep -qxF "while it is held" "$h" || bad "what was said while another shortened the history is lost"
 
 # ---- several lines: """, a trailing \, what is pasted ----
-keys -l '"""one'; keys Enter; sees "..."; keys -l 'two"""'; keys Enter; prompt
-keys -l 'three\'; keys Enter; keys -l 'four'; keys Enter; prompt
+types '"""one'; sees "..."; types 'two"""'; prompt
+types 'three\'; types 'four'; prompt
 printf 'five\nsix\tsix\nseven' >"$work/paste"
 tm load-buffer "$work/paste"; tm paste-buffer -p -t c; sees "... seven"; keys Enter; prompt
 keys Up; sees "seven" 2; keys C-c; prompt # as one entry of the history
 grep -qxF 'one\ntwo' "$work/state/quern/chat_history" || { bad "a message of two lines is not a line of the history:"; tail -n 5 "$work/state/quern/chat_history"; }
-keys -l "/edit"; keys Enter; sees "edit> five"; keys -l " more"; keys Enter; prompt
+types "/edit"; sees "edit> five"; types " more"; prompt
 say "/save $work/c.json"
 for text in 'one\ntwo' 'three\nfour' 'five\nsix\tsix\nseven more'; do
     grep -qF "{\"role\": \"user\", \"content\": \"$text\"}" "$work/c.json" || { bad "no message \"$text\" in:"; cat "$work/c.json"; }
