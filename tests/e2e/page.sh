@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The page of quern serve in a browser, driven through WebDriver (Debian's chromium and chromium-driver).
 . "$1/tests/e2e/lib/common.sh"
+sanitized && { echo "skipped: a browser takes 22 s of processor time and sees the same page; e2e_serve drives the server"; exit 77; }
 for program in python3 chromium chromedriver; do
     command -v $program >/dev/null 2>&1 || { echo "skipped: no $program"; exit 77; }
 done

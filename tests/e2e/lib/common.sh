@@ -23,4 +23,6 @@ one_line() {
     [ "$(wc -l <"$work/err")" -eq 1 ] || { bad "not one line on standard error:"; cat "$work/err"; }
     for text in "$@"; do grep -qF -- "$text" "$work/err" || { bad "no \"$text\" in: $(cat "$work/err")"; }; done
 }
+# sanitized: whether an address sanitizer looks on
+sanitized() { grep -q __asan_init "$quern"; }
 finish() { [ $failures -eq 0 ] && echo passed; exit $((failures > 0)); }
