@@ -38,7 +38,7 @@ expect 1 "$quern" trace run none.gguf hi; one_line "none.gguf" "No such file"
 expect 1 "$quern" run bad.gguf hi --trace trace.qtr; one_line "bad.gguf"
 expect 1 "$quern" eval none.gguf --tokens 1 -o e.npy --trace trace.qtr; one_line "none.gguf"
 expect 1 "$quern" embed none.gguf hi --trace trace.qtr; one_line "none.gguf"
-expect 1 "$quern" bench "$model" none.gguf --trace trace.qtr; one_line "none.gguf"
+expect 1 "$quern" bench "$model" none.gguf -p 0 -n 4 -r 1 -t 1 --peak-time 0.02 --trace trace.qtr; one_line "none.gguf"
 cmp -s trace.qtr kept.qtr || bad "a run that was none has replaced a recording"
 expect 0 "$quern" trace diff trace.qtr trace.qtr --json; cp out diff.json
 expect 0 "$quern" trace diff trace.qtr trace.qtr
@@ -296,7 +296,7 @@ if [ -w /dev/full ]; then
     cmp -s out plain || bad "a full disk changes the text"
     grep -q "No space left" err || bad "a full disk is not said: $(cat err)"
 fi
-for command in "eval $model --tokens 1,2,3 -o e.npy" "bench $model -p 0 -n 4 -r 1 -t 1"; do
+for command in "eval $model --tokens 1,2,3 -o e.npy" "bench $model -p 0 -n 4 -r 1 -t 1 --peak-time 0.02"; do
     rm -f c.qtr
     # shellcheck disable=SC2086
     expect 0 "$quern" $command --trace c.qtr
