@@ -42,7 +42,7 @@ say "AArch64, cross-compiled, in an emulator"
 sh tests/aarch64.sh build
 
 need clang libclang-rt-14-dev llvm lld
-export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:allocator_may_return_null=1:handle_sigill=1:quarantine_size_mb=32
+export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:allocator_may_return_null=1:handle_sigill=1
 # What is built once for all trees.
 shared="-DQN_IMAGES=$PWD/build/embedded"
 export QN_CLIENTS_VENV="${QN_CLIENTS_VENV:-$PWD/build/clients}"
