@@ -203,7 +203,7 @@ static void of_the_recording_nothing(void **state)
     (void)tell(r, 0, N_TOKENS);
     qn_metrics_snapshot(&m);
     MUST(qn_trace_start(path, NULL, &err));
-    for (int i = 0; i < 20; i++) (void)tell(r, 0, N_TOKENS);
+    for (int i = 0; i < 8; i++) (void)tell(r, 0, N_TOKENS);
     MUST(qn_trace_stop(NULL, &err));
     MUST(qn_trace_open(path, &t, &err));
     const char *note = qn_trace_find_note(t, "live_bytes");
