@@ -9,7 +9,7 @@ enum {
     AGE = 16, /* tokens that a prompt counts as shorter for each step in which others read, until it has read so many */
     HEADROOM = 16,   /* cells that each stream should have before another one begins */
     SHORT = 32,      /* tokens of a prompt that is read at once, one a step: a question need not wait for three steps */
-    FEW_CELLS = 1024 /* a checked build counts them anew after each step; more would take a fifth of a test's time */
+    FEW_CELLS = 1024 /* a checked build counts up to so many anew after each step, more after each sixteenth */
 };
 
 /* ---- leaving ---- */

@@ -152,7 +152,7 @@ static void put_piece_of(text *t, const model *m, qn_token id)
     qn_free(data);
 }
 
-/* Where a token stands for the first time: of millions, most have come before, and copying is ten times as fast. */
+/* Where a token stands for the first time: of millions most have come before, and are copied. */
 typedef struct place {
     size_t at, n;
 } place;

@@ -55,10 +55,7 @@ void text_put(text *t, const char *data, size_t n)
 
 void text_repeat(text *t, size_t at, size_t n)
 {
-    if (!reserve(t, n)) return;
-    memcpy(t->data + t->n, t->data + at, n);
-    t->n += n;
-    t->data[t->n] = '\0';
+    if (reserve(t, n)) text_put(t, t->data + at, n); /* which moves nothing now */
 }
 
 void text_puts(text *t, const char *s) { text_put(t, s, strlen(s)); }
