@@ -2,6 +2,8 @@
 /* src/text/utf8.c -- see utf8.h. Table 3-7 of the Unicode standard decides what is well-formed. */
 #include "text/utf8.h"
 
+#include <string.h>
+
 /* Allowed range of the second byte for a first byte; the third and fourth are always 80..BF. */
 static int sequence(unsigned char first, unsigned char *lo, unsigned char *hi)
 {
@@ -84,6 +86,12 @@ size_t qn__utf8_valid_prefix(const char *s, size_t n)
     size_t pos = 0;
     uint32_t cp;
     while (pos < n) {
+        uint64_t eight = UINT64_MAX;
+        if (n - pos >= 8) memcpy(&eight, s + pos, 8);
+        if (!(eight & UINT64_C(0x8080808080808080))) { /* most text: eight characters of ASCII */
+            pos += 8;
+            continue;
+        }
         const int len = qn__utf8_decode(s + pos, n - pos, &cp);
         if (!len) break;
         pos += (size_t)len;

@@ -254,16 +254,16 @@ static qn_val read_string(reader *r)
         const size_t begin = r->at;
         while (r->at < r->n && r->text[r->at] != '"' && r->text[r->at] != '\\' && (unsigned char)r->text[r->at] >= 0x20)
             r->at++;
-        qn__buf_add(&b, r->text + begin, r->at - begin, r->trusted);
-        if (r->at < r->n && r->text[r->at] == '"') {
-            r->at++;
-            break;
-        }
+        const size_t n = r->at - begin;
+        const bool ends = r->at < r->n && r->text[r->at] == '"';
+        if (ends) r->at++;
+        if (ends && !b.data) return qn__str_val(r->h, r->text + begin, n, r->trusted);
+        qn__buf_add(&b, r->text + begin, n, r->trusted);
+        if (ends) break;
         if (r->at >= r->n || r->text[r->at] != '\\') return bad(r, "the end of a string");
         r->at++;
         read_escape(r, &b);
     }
-    if (!b.data) return qn__str_val(r->h, "", 0, r->trusted);
     return qn__buf_val(&b);
 }
 
