@@ -6,6 +6,7 @@
 
 #include "require.h"
 
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ typedef struct request {
 static qn_engine *engine;
 static qn_grammar *grammar;
 static kind kinds[N_KINDS];
+static sem_t ends; /* one for each request that ended */
 static qn_batcher
     *batchers[N_BATCHERS + 1]; /* of so many streams; they go on from input to input, whose answers stay */
 
@@ -59,6 +61,7 @@ static void on_event(void *ctx, const qn_batch_event *e)
     if (e->kind != QN_BATCH_end) return;
     r->end = e->end;
     atomic_store(&r->ended, true);
+    sem_post(&ends);
 }
 
 static qn_status submit(request *r, bool no_cache, const char *key, qn_error *err)
@@ -97,6 +100,7 @@ static void start(void)
                                                  {.mirostat = 2, .seed = 9}};
     char path[64];
     qn_error err = {0};
+    REQUIRE(sem_init(&ends, 0, 0) == 0);
     snprintf(path, sizeof(path), P_tmpdir "/fuzz-batch-%d.gguf", (int)getpid());
     const qn_synth_options synth = {.arch = "llama",
                                     .n_layer = 1,
@@ -123,7 +127,7 @@ static void start(void)
         k->shift = i >= 8;
         request r = {.b = b, .kind = k};
         REQUIRE(submit(&r, true, "", &err) == QN_OK);
-        while (!atomic_load(&r.ended)) usleep(50);
+        while (!atomic_load(&r.ended)) sem_wait(&ends);
         REQUIRE(r.end == QN_BATCH_END_stop || r.end == (k->shift ? QN_BATCH_END_length : QN_BATCH_END_context));
         memcpy(k->answer, r.tokens, sizeof(r.tokens));
         k->n_answer = r.n;
@@ -166,7 +170,7 @@ static void wait_for_all(qn_batcher *b, request *requests, int n)
     for (int i = 0; i < n; i++)
         if (requests[i].taken) qn_batcher_pause(b, requests[i].id, false);
     for (int i = 0; i < n; i++)
-        while (requests[i].taken && !atomic_load(&requests[i].ended)) usleep(20);
+        while (requests[i].taken && !atomic_load(&requests[i].ended)) sem_wait(&ends);
     qn_batcher_get_stats(b, &s);
     REQUIRE(s.n_streams == 0 && s.n_queued == 0 && s.n_ended == s.n_requests);
 }
@@ -199,7 +203,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             r->b = b;
             r->kind = &kinds[which % N_KINDS];
             /* few of them write until the context is full: a run has a crowd more often than a long answer */
-            r->max_tokens = how & 1 ? how / 8 : how & 8 ? 0 : 1 + how / 32;
+            r->max_tokens = how & 8 ? 1 + how / 64 : how & 1 ? how / 8 : how & 16 ? 0 : 1 + how / 32;
             r->cancel_after = how & 2 ? 1 + how / 16 : -1;
             const qn_status status = submit(r, how & 4, keys[which / 8 % 3], &err);
             r->taken = status == QN_OK;
@@ -220,7 +224,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         case 7: usleep(how); break; /* the executor gets on */
         }
     }
-    const bool waits = data[1] & 15; /* a new batcher takes as long as all else */
+    static unsigned n_asked; /* for a batcher's end; a new one takes as long as all else */
+    const bool waits = data[1] & 15 || n_asked++ % 8 != 0;
     if (waits) {
         wait_for_all(b, requests, n);
     } else {

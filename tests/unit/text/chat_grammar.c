@@ -56,7 +56,7 @@ static size_t babble(const qn_grammar *g, const qn_tokenizer *tok, int n_marks, 
         }
         const int n_vocab = n_marks + 256, begin = (int)draw((uint32_t)(way < 6 ? n_marks : n_vocab));
         for (int k = 0; k < n_vocab; k++) {
-            const qn_token token = (begin + k) % n_vocab;
+            const qn_token token = begin + k - (begin + k < n_vocab ? 0 : n_vocab);
             if ((mask && !(mask[token / 32] >> token % 32 & 1)) || token == 2) continue;
             assert_int_equal(qn_matcher_accept(m, token, &err), QN_OK);
             out[n++] = token;

@@ -170,7 +170,7 @@ static void put_json(FILE *out, const char *text)
         else if (*p == '"' || *p == '\\')
             fprintf(out, "\\%c", *p);
         else
-            fputc(*p, out);
+            putc_unlocked(*p, out);
     }
 }
 
@@ -184,7 +184,7 @@ static char *filled(const char *form, int place, const char *forged)
     for (const char *p = form; *p; p++) {
         const int at = *p == '@' ? p[1] - 'A' : -1;
         if (at < 0) {
-            fputc(*p, out);
+            putc_unlocked(*p, out);
             continue;
         }
         p++;
