@@ -3,6 +3,7 @@
  * combination of models and option values. The limit's peaks are measured before and after each model's tests; the best
  * counts. */
 #include "cli/bench.h"
+#include "cli/source.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -276,6 +277,21 @@ static int run_peaks(const bench_plan *plan, bench_table *t)
     return status == CLI_OK ? bench_devices(&plan->options, t) : status;
 }
 
+/* Whether all models are there, before minutes are spent on the first. */
+static int check_models(const bench_plan *plan)
+{
+    int status = CLI_OK;
+    for (int i = 0; i < plan->n_models && status == CLI_OK; i++) {
+        qn_gguf *file = NULL;
+        qn_error err;
+        const char *path = cli_model_path(plan->models[i]);
+        if (!path) return CLI_FAILED;
+        if (qn_gguf_open(path, NULL, &file, &err) != QN_OK) status = cli_fail_error(&err);
+        qn_gguf_close(file);
+    }
+    return status;
+}
+
 static int run_all(const bench_plan *plan, bench_progress *progress, bench_table *t)
 {
     int status = CLI_OK;
@@ -315,7 +331,8 @@ int cli_command_bench(int argc, char **argv)
     if (!table.rows || !table.machines)
         status = cli_fail("out of memory for %lld tests; close other programs, or ask for less", (long long)n_rows);
     else
-        status = cli_recording_start(&plan.recording, plan.models, plan.n_models, argc, argv);
+        status = check_models(&plan);
+    if (status == CLI_OK) status = cli_recording_start(&plan.recording, plan.models, plan.n_models, argc, argv);
     if (status == CLI_OK) status = plan.n_models ? run_all(&plan, &progress, &table) : run_peaks(&plan, &table);
     cli_progress_end(&progress.bar);
     status = cli_recording_stop(&plan.recording, status);

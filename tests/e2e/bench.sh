@@ -120,7 +120,11 @@ expect 2 bench "$model" --kv-type f16,q3;    one_line "q3" "Q8_0"
 expect 2 bench "$model" -p 0 -n 4 -r 1 --kv-type q4_k; one_line "q4_k" "Q4_0"
 expect 0 bench "$model" -p 0 -n 4 -r 1 -t 1 --peak-time 0.01 -o CSV --kv-type f16; grep -q '^model,' "$work/out" || bad "-o CSV"
 expect 1 bench "$model" -p 0 -n 4 -d 16777216 -b 256 -r 1;    one_line "16777216" "4294968320" "268435456"
+# a model that is not there is told before anything is measured; where one turns out to be wrong, finished rows are shown
 expect 1 bench "$model" "$work/none.gguf" -p 0 -n 4 -r 1 -t 1 -o csv; one_line "none.gguf" "No such file"
+[ -s "$work/out" ] && bad "measured before the second model was looked for"
+printf 'GGUF\003\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >"$work/empty.gguf"
+expect 1 bench "$model" "$work/empty.gguf" -p 0 -n 4 -r 1 -t 1 -o csv; one_line "empty.gguf" "architecture"
 [ "$(wc -l <"$work/out")" -eq 2 ] || bad "the finished row is not shown"
 if [ -e /dev/full ]; then
     bench "$model" -p 0 -n 4 -r 1 -t 1 >/dev/full 2>"$work/err"; [ $? -eq 1 ] || bad "no failure on a full disk"
