@@ -3,7 +3,6 @@
 #include "array/array.h"
 #include "array/autograd/tape.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { PLAN_CACHE = 64, MAX_PENDING = 16384 }; /* a training step of a deep network; 7 MiB of nodes */

@@ -4,7 +4,6 @@
  * time. */
 #include "backend/internal.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"

@@ -2,7 +2,6 @@
 /* src/cli/chat_tools.c -- calls of tools: a person gives their results, or a program reads them as lines of JSON. */
 #include "cli/chat.h"
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The last message; released with json_decref. NULL without memory. */

@@ -2,7 +2,6 @@
 /* src/cli/config.c -- options from a file: every line becomes an argument, so that both roads accept and refuse the
  * same. */
 #include "cli/cli.h"
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_CONFIG_BYTES ((size_t)1 << 20)

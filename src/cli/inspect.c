@@ -4,7 +4,6 @@
 #include "cli/source.h"
 #include <jansson.h>
 #include <quern/gguf.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const cli_usage usage = {

@@ -2,7 +2,6 @@
 /* src/cli/lens_text.c -- quern lens for a terminal: tables of words, heads and patches. */
 #include "cli/lens.h"
 #include "cli/trace.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

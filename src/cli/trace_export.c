@@ -4,7 +4,6 @@
  * UTF-8 are replaced. */
 #include "cli/trace.h"
 #include "cli/trace_perfetto.h"
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct writing {

@@ -8,7 +8,6 @@
  * Reading ahead takes time from who computes only where each core has a thread that computes. */
 #include "cli/trace.h"
 #include <quern/machine.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The largest file that steps read from. */

@@ -3,7 +3,6 @@
  * quern lens has said of the same prompt. */
 #include "cli/trace_report.h"
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { VALUE_step, VALUE_node, VALUE_size, VALUE_rows, VALUE_item, VALUE_sums, VALUE_counts = VALUE_sums + 4 };

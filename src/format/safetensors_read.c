@@ -4,7 +4,6 @@
 #include "format/json.h"
 #include "format/safetensors_file.h"
 #include "base/str.h"
-#include <stdio.h>
 #include <string.h>
 
 #define BAD(j, status, offset, ...) QN_JSON_BAD((j), status, (offset), __VA_ARGS__)

@@ -3,7 +3,6 @@
  * what is possible. */
 #include "base/str.h"
 #include "lm/decoder.h"
-#include <stdio.h>
 #include <string.h>
 
 /* ---- decoders of any architecture ---- */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/model/lora.c -- binding an adapter's pairs to a model's weights. */
 #include "model/lora.h"
-#include <stdio.h>
 #include <string.h>
 
 /* ---- metadata ---- */

@@ -4,7 +4,6 @@
 #include "nn/module.h"
 #include "nn/stored.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct load_job {

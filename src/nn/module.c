@@ -2,7 +2,6 @@
 /* src/nn/module.c -- modules: made, put together, ended, and computed. */
 #include "nn/module.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- life ---- */

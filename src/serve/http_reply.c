@@ -4,7 +4,6 @@
 #include "serve/answers.h"
 #include "serve/exchange.h"
 #include <microhttpd.h>
-#include <stdlib.h>
 #include <string.h>
 
 void http_resume(exchange *x) { MHD_resume_connection(x->connection); }

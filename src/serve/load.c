@@ -3,7 +3,6 @@
 #include "serve/answers.h"
 #include "serve/exchange.h"
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 int32_t model_n_ctx(const model *m) { return m->batcher ? qn_batcher_n_ctx(m->batcher) : m->info.n_ctx_train; }

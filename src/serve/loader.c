@@ -7,7 +7,6 @@
 #include "serve/exchange.h"
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

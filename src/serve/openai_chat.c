@@ -3,7 +3,6 @@
 #include "serve/native.h"
 #include "serve/openai.h"
 #include "serve/routes.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- reading ---- */

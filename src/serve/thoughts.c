@@ -4,7 +4,6 @@
  * prompt is all that; the cache has nearly all of it. So the same request gets the same answer, however far the
  * executor was. */
 #include "serve/answers.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* Without white space at its ends. */

@@ -2,7 +2,6 @@
 /* src/store/scan_files.c -- stores that are folders of GGUF files: those that a user names, and the cache that
  * llama.cpp had before it took Hugging Face's. */
 #include "store/store.h"
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

@@ -3,7 +3,6 @@
  * loaded from elsewhere. Coordinates are whole pixels. All text passes put_escaped. */
 #include "graph/print/svg.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define MARGIN       16

@@ -6,7 +6,6 @@
  * called. */
 #include "text/jinja/call.h"
 
-#include <stdio.h>
 #include <time.h>
 
 #define MAX_CALLS 60 /* of macros in macros and loops in loops, each some levels of the C stack */

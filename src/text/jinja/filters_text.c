@@ -5,7 +5,6 @@
 #include "text/utf8.h"
 
 #include <math.h>
-#include <stdio.h>
 
 static qn_val nothing(void) { return (qn_val){.type = QN_VAL_undefined}; }
 

@@ -7,7 +7,6 @@
 #include "text/utf8.h"
 
 #include <math.h>
-#include <stdio.h>
 
 typedef struct lexer {
     qn_jinja *j;

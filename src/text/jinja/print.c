@@ -5,7 +5,6 @@
 #include "text/utf8.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <utf8proc.h>
 

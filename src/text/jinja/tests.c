@@ -2,8 +2,6 @@
 /* src/text/jinja/tests.c -- what `is` asks. */
 #include "text/jinja/rows.h"
 
-#include <math.h>
-
 static qn_val nothing(void) { return (qn_val){.type = QN_VAL_undefined}; }
 
 qn_val qn__test_boolean(qn_call *c) { return qn__bool(c->self.type == QN_VAL_bool); }

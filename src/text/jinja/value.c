@@ -4,7 +4,6 @@
 #include "base/str.h"
 #include "text/utf8.h"
 
-#include <math.h>
 #include <stdarg.h>
 
 #define LONG      4096              /* bytes of a text that is worth going on with in place */
