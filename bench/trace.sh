@@ -10,7 +10,8 @@ usage="usage: bench/trace.sh MODEL [ROUNDS [TOKENS]]"
 case ${1-} in
 --help | -h)
     echo "$usage"
-    echo "What a recording of MODEL's decoding costs (20 rounds, 128 tokens)."
+    echo "What a recording of MODEL's decoding costs (20 rounds, 128 tokens). A small model wants 1000 tokens and more:"
+    echo "the start and the end of a recording take 10 ms, whatever it records."
     exit 0
     ;;
 -* | '') echo "trace.sh: ${1:+$1: see --help; }$usage" >&2; exit 2 ;;

@@ -224,7 +224,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         case 7: usleep(how); break; /* the executor gets on */
         }
     }
-    static unsigned n_asked; /* for a batcher's end; a new one takes as long as all else */
+    static unsigned n_asked; /* for a batcher's end: each eighth gets it, as a new one takes as long as all else */
     const bool waits = data[1] & 15 || n_asked++ % 8 != 0;
     if (waits) {
         wait_for_all(b, requests, n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/text/utf8.c -- where a text stops being it is found at every place, whatever stands before. */
+/* tests/unit/text/utf8.c -- where a text stops being UTF-8 is found, at every place, whatever stands before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
