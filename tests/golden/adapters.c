@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/golden/adapters.c -- adapters on devices, and layers on several of them: the logits are the CPU's, bit for bit.
  * Two OpenCL devices are PoCL's twice; of CUDA there is the stand-in's two, and one beside an OpenCL device. */
+#include "cpu_of_devices.h"
 #include "device.h"
 #include "standin/standin.h"
 #include "unit/engine/adapter.h"
@@ -48,6 +49,7 @@ static qn_engine *open_with(qn_engine_options o)
 {
     qn_engine *e = NULL;
     o.n_threads = 1;
+    o.backends = cpu_of_devices();
     MUST(qn_engine_open(path, &o, &e, err));
     return e;
 }
