@@ -4,8 +4,8 @@
 # for each token, in a memory cgroup (version 1 or 2) of so many percent of the file; and what `quern trace advise` said
 # of each limit before, out of one recording at the first. Needs root; else it says that it skips. One line for each
 # limit; with two models, a dense one and a mixture of experts. PAIRS runs of each take turns, medians are shown; ! is a
-# speed that was predicted wrongly by more than a fifth; without --memory there is a least and a most (kernel_ms,
-# kernel_least_ms), of which the least is shown.
+# speed that was predicted wrongly by more than a fifth. Without --memory a least and a most are said (kernel_ms,
+# kernel_least_ms), which are the same but where nearly all fits.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -100,7 +100,9 @@ def column(name, ms, read_of, least=None):
     expected = 1e3 / told[ms] if told else float("nan")
     most = 1e3 / told[least] if told and least else expected
     wrong = "!" if told and not expected - 0.2 * speed <= speed <= most + 0.2 * speed else " "
-    print(f" {speed:8.2f} {expected:8.2f}{wrong} {read:8.1f} {read_of() / 1e6 if told else float('nan'):8.1f} ", end="")
+    said = f"{expected:.2f}" if most < 1.01 * expected else f"{expected:.2f}-{most:.2f}"
+    print(f" {speed:8.2f} {said:>{14 if least else 8}}{wrong} {read:8.1f}", end="")
+    print(f" {read_of() / 1e6 if told else float('nan'):8.1f} ", end="")
     return speed
 alone = column("alone", "kernel_ms", lambda: told["kernel_bytes"], "kernel_least_ms")
 kept = column("kept", "ms", lambda: told["ahead_bytes"] + max(told["expert_bytes"], 0))
@@ -111,8 +113,8 @@ END
 disk=$(df --output=source "$work" | tail -1)
 ahead=$(cat "/sys/block/$(basename "$disk")/queue/read_ahead_kb" 2>/dev/null || echo unknown)
 echo "disk $disk, read-ahead $ahead KiB, $(uname -r), $threads threads, $tokens tokens, $pairs pairs"
-echo "                without                               with --memory auto                       with /"
-echo "model    limit       t/s     said  MB/token     said       t/s     said  MB/token     said  without"
+echo "                without                                     with --memory auto                     with /"
+echo "model    limit       t/s           said  MB/token     said       t/s     said  MB/token     said  without"
 for model in $models; do
     size=$(stat -Lc %s "$model")
     rm -f "$work/trace.qtr"

@@ -91,13 +91,16 @@ QN_API qn_status qn_machine_measure_f32(qn_cpu_level level, int threads, double 
 typedef struct qn_disk_rates {
     double ahead_gb_s;         /* pieces of 8 MiB, dropped behind, by one thread: as qn_engine_options.memory reads */
     double ahead_cpu_s_gb;     /* processor time of that thread, seconds a GB */
-    double fault_gb_s;         /* one thread touches mapped pages in their order */
+    double fault_gb_s;         /* one thread touches mapped pages in their order, dropped behind */
+    double around_gb_s;        /* a page here and there, each with read_ahead_bytes around it, dropped behind */
     double scattered_gb_s;     /* pieces of 256 KiB here and there, 16 asked for at once: as it reads experts */
     uint64_t read_ahead_bytes; /* that the kernel reads for a page that is missing; 0: not known */
 } qn_disk_rates;
-/* Reads up to 256 MB of a regular file in each of these ways, for 5 s at most in all, and gives the pages back: what of
+/* Reads a regular file in each of these ways for 1.5 s at most, 256 MiB at a time, and gives the pages back: what of
  * them was in memory, and nobody has mapped, has to be read again. invalid: the file is smaller than 32 MiB. */
 QN_API qn_status qn_disk_measure(const char *path, qn_disk_rates *out, qn_error *err);
+/* Only read_ahead_bytes, which takes no reading; 0, too, where there is no such file. */
+QN_API uint64_t qn_disk_read_ahead(const char *path);
 
 /* ---- devices beside the processor ---- */
 

@@ -390,15 +390,16 @@ typedef struct qn_trace_paging {
     uint64_t taken_bytes;   /* allocated by the library: caches, activations, vocabulary, graphs */
     uint64_t reserve_bytes; /* program, stacks, page tables: what qn_engine_options.memory leaves them */
     uint64_t budget_bytes;  /* what both leave for weights */
-    double kernel_bytes;    /* read by page faults, each with read_ahead bytes around it */
+    double kernel_bytes;    /* read by page faults, each with read_ahead bytes around it, as Linux keeps pages */
     bool fits;              /* qn_engine_options.memory has nothing to do */
     uint64_t kept_bytes, window_bytes;
     double ahead_bytes;  /* read ahead of their use */
     double expert_bytes; /* of experts that were chosen and not there; -1: the trace lacks which were chosen */
     double expert_waits; /* layers that had to wait for some; -1 */
-    /* Where nearly all fits, a few MB decide whether all is read for each token or nothing: kernel_bytes is with half
-     * of the reserve taken, this is where nothing else of the process has pages in that memory. */
+    /* Where nearly all fits, a few MB of the process's other pages decide whether nothing is read for a token or all:
+     * kernel_bytes is the most of what they may lead to, this is the least. */
     double kernel_least_bytes;
+    double kernel_jump_bytes, kernel_least_jump_bytes; /* of them read for a page that does not follow the last one */
     uint64_t least_bytes; /* with less, qn_engine_options.memory refuses sessions like these */
 } qn_trace_paging;
 /* read_ahead: what the kernel reads for a page that is missing (qn_disk_rates); 0: no more than is touched. nomem. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/base/disk.c -- how fast a file is read in the ways in which weights are: ahead of their use by a thread that
- * drops them behind it, by page faults in their order, in pieces here and there. What is read is dropped before and
- * after. */
+ * drops them behind it, by page faults in their order and out of it, in pieces here and there. What is read is dropped
+ * before, and behind, because memory that is too small has to drop as much as it reads. */
 #include "base/error.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -19,9 +19,10 @@
 #include <unistd.h>
 
 #define LEAST     ((size_t)32 << 20)  /* bytes of a file: less tells nothing */
-#define MOST      ((size_t)256 << 20) /* bytes that are read each way */
-#define MOST_NS   1500000000          /* and for so long */
+#define MOST      ((size_t)256 << 20) /* bytes that are read each way at a time, */
+#define MOST_NS   1500000000 /* again and again for so long: a disk that others use is fast now and slow then */
 #define PIECE     ((size_t)(QN_PAGING_GROUP * QN_PAGING_BLOCK))
+#define PASSES    16 /* at most */
 #define SCATTERED ((size_t)256 << 10)
 #define AT_ONCE   16
 
@@ -40,6 +41,12 @@ static int64_t cpu_ns(void)
 static span begin(void) { return (span){.ns = qn__now_ns(), .cpu_ns = cpu_ns()}; }
 static span end(span s, size_t bytes) { return (span){bytes, qn__now_ns() - s.ns, cpu_ns() - s.cpu_ns}; }
 static bool goes_on(span s) { return qn__now_ns() - s.ns < MOST_NS; }
+static void sum_up(span *sum, span s)
+{
+    sum->bytes += s.bytes;
+    sum->ns += s.ns;
+    sum->cpu_ns += s.cpu_ns;
+}
 static double gb_s(span s) { return s.ns > 0 ? (double)s.bytes / (double)s.ns : 0; }
 
 /* As the thread of an engine reads. */
@@ -61,8 +68,10 @@ static span read_by_faults(const qn_map *map, size_t from, size_t bytes)
     const volatile uint8_t *p = map->data + from;
     size_t done = 0;
     const span s = begin();
-    for (; done < bytes && goes_on(s); done += PIECE)
+    for (; done < bytes && goes_on(s); done += PIECE) {
         for (size_t i = done; i < done + PIECE && i < bytes; i += QN_PAGING_PAGE) (void)p[i];
+        if (done >= 2 * PIECE) qn__map_drop(map, from + done - 2 * PIECE, PIECE); /* what is read ahead lies before */
+    }
     return end(s, done < bytes ? done : bytes);
 }
 
@@ -81,6 +90,22 @@ size_t qn__disk_step(size_t n)
     size_t step = n / 3 * 2 + 1;
     while (common_factor(step, n) != 1) step++; /* one piece twice would be read from memory */
     return step;
+}
+
+/* As nodes read slices that are not there, each with what the kernel reads around it. */
+static span read_around(const qn_map *map, size_t from, size_t bytes)
+{
+    const volatile uint8_t *p = map->data + from;
+    const uint64_t block = qn_disk_read_ahead(map->path);
+    const size_t piece = block >= SCATTERED && block <= bytes / 4 ? block : SCATTERED, n = bytes / piece,
+                 step = qn__disk_step(n);
+    size_t done = 0, at = 0;
+    const span s = begin();
+    for (size_t k = 0; k < n && goes_on(s); k++, at = (at + step) % n, done += piece) {
+        (void)p[at * piece + piece / 2];
+        qn__map_drop(map, from + at * piece, piece);
+    }
+    return end(s, done);
 }
 
 /* As experts are read. */
@@ -111,9 +136,13 @@ static qn_status way(const char *path, span (*read)(const qn_map *, size_t, size
         return QN_FAIL(err, invalid, "'%s' is too small to measure a disk with: at least %zu MiB are", path,
                        LEAST >> 20);
     }
-    qn__map_drop(&map, 0, bytes);
-    *out = read(&map, 0, bytes);
-    qn__map_drop(&map, 0, bytes);
+    size_t from = 0;
+    do {
+        qn__map_drop(&map, from, bytes);
+        sum_up(out, read(&map, from, bytes));
+        qn__map_drop(&map, from, bytes);
+        from = map.size - from >= 2 * bytes ? from + bytes : 0;
+    } while (out->ns < MOST_NS && out->bytes < PASSES * bytes);
     qn__map_close(&map);
     return QN_OK;
 }
@@ -129,7 +158,7 @@ static uint64_t kib_in(const char *path)
 }
 
 /* Of the device that the file is on, or of the file system's own. */
-static uint64_t read_ahead_of(const char *path)
+uint64_t qn_disk_read_ahead(const char *path)
 {
     struct stat st;
     char name[96];
@@ -146,15 +175,17 @@ static uint64_t read_ahead_of(const char *path)
 
 qn_status qn_disk_measure(const char *path, qn_disk_rates *out, qn_error *err)
 {
-    span ahead = {0}, faults = {0}, scattered = {0};
+    span ahead = {0}, faults = {0}, around = {0}, scattered = {0};
     *out = (qn_disk_rates){0};
     QN_TRY(way(path, read_ahead, &ahead, err));
     QN_TRY(way(path, read_by_faults, &faults, err));
+    QN_TRY(way(path, read_around, &around, err));
     QN_TRY(way(path, read_scattered, &scattered, err));
     *out = (qn_disk_rates){.ahead_gb_s = gb_s(ahead),
                            .ahead_cpu_s_gb = ahead.bytes ? (double)ahead.cpu_ns / (double)ahead.bytes : 0,
                            .fault_gb_s = gb_s(faults),
+                           .around_gb_s = gb_s(around),
                            .scattered_gb_s = gb_s(scattered),
-                           .read_ahead_bytes = read_ahead_of(path)};
+                           .read_ahead_bytes = qn_disk_read_ahead(path)};
     return QN_OK;
 }

@@ -155,7 +155,7 @@ int cli_command_trace(int argc, char **argv)
         {"memory", 0, CLI_STRING, &o.memory, "SIZE", "advise: as if the process had so much in all", 0, 0, NULL},
         {"lens", 0, CLI_STRING, &o.lens, "FILE", "report: shows what quern lens --json FILE said, too", 0, 0, NULL},
         {"disk", 0, CLI_STRING, &o.disk, "X",
-         "advise: what the disk reads, in GB/s, or measure, which reads up to 768 MB of the model (default: what the "
+         "advise: what the disk reads, in GB/s, or measure, which reads the model for some 6 s (default: what the "
          "trace shows)",
          0, 0, NULL},
         {"output", 'o', CLI_STRING, &o.out, "FILE",

@@ -97,10 +97,10 @@ bool trace_account_known(const qn_trace_info *info, int account);
 /* ---- trace_memory.c ---- */
 /* Bytes in a ns; 0: not known. */
 typedef struct trace_disk {
-    double ahead, fault, scattered; /* as qn_disk_rates has them */
-    double cpu;                     /* ns of processor time to read a byte ahead */
-    uint64_t read_ahead;            /* bytes */
-    const char *from;               /* where the figures come from */
+    double ahead, fault, around, scattered; /* as qn_disk_rates has them */
+    double cpu;                             /* ns of processor time to read a byte ahead */
+    uint64_t read_ahead;                    /* bytes */
+    const char *from;                       /* where the figures come from */
 } trace_disk;
 /* asked: a number of GB/s, or "measure"; NULL: nothing is known. */
 int trace_disk_init(const qn_trace_info *info, const char *asked, trace_disk *out);
@@ -109,7 +109,7 @@ typedef struct trace_memory {
     uint64_t memory;
     qn_trace_paging paging;
     double alone_ns, kept_ns; /* left to the kernel; with --memory */
-    double alone_least_ns;    /* where a few MB more are free than alone_ns takes for granted */
+    double alone_least_ns;    /* the least of what that may be, where alone_ns is the most */
     double lost_ns;           /* of it taken from who computes, by reading */
 } trace_memory;
 /* compute_ns: a token's, without paging; all_cores: each has a thread that computes. */

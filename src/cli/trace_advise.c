@@ -11,17 +11,18 @@
 typedef struct decoding {
     int64_t n;
     double ns, paging_ns, compute_ns; /* compute: without paging */
-    double read, touched;             /* bytes from disk, and of weights */
-    double serial_ns;                 /* of thread 0 alone */
-    double shared_ns, memory_ns;      /* of all threads at nodes that they share; of these at those bound by memory */
-    double wait_ns;                   /* of a thread, at barriers */
-    double lost_ns;                   /* of a thread, while others had its core */
-    double cache_ns, cache_bytes;     /* of thread 0 at nodes that read the cache, where memory bounds them */
+    double steady_ns; /* the same of the median step in the later half: without what comes once, and what others did */
+    double read, touched;         /* bytes from disk, and of weights */
+    double serial_ns;             /* of thread 0 alone */
+    double shared_ns, memory_ns;  /* of all threads at nodes that they share; of these at those bound by memory */
+    double wait_ns;               /* of a thread, at barriers */
+    double lost_ns;               /* of a thread, while others had its core */
+    double cache_ns, cache_bytes; /* of thread 0 at nodes that read the cache, where memory bounds them */
 } decoding;
 
 typedef struct advice {
     char option[96], how[640];
-    double now_ns, least_ns, most_ns; /* a token */
+    double now_ns, now_least_ns, least_ns, most_ns; /* a token; now_least_ns: 0 where now_ns is all that it takes now */
 } advice;
 
 enum { MOST = 16 };
@@ -102,8 +103,14 @@ static double paging_of(const advising *a, const qn_trace_step *s)
     return most;
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 /* The disk's rate is that of steps that waited for it. */
-static void sum_steps(advising *a)
+static void sum_steps(advising *a, double *compute)
 {
     const qn_trace_info *info = &a->s.info;
     decoding *d = &a->d;
@@ -118,7 +125,7 @@ static void sum_steps(advising *a)
             disk_ns += paging;
         }
         if (!is_decode(s)) continue;
-        d->n++;
+        compute[d->n++] = (double)s->ns - paging;
         d->ns += (double)s->ns;
         d->paging_ns += paging;
         d->touched += trace_touched_in(s);
@@ -127,7 +134,7 @@ static void sum_steps(advising *a)
         n_read++;
     }
     if (a->disk.fault == 0 && disk_bytes >= 1 << 20 && disk_ns > 0) {
-        a->disk.ahead = a->disk.fault = a->disk.scattered = disk_bytes / disk_ns;
+        a->disk.ahead = a->disk.fault = a->disk.around = a->disk.scattered = disk_bytes / disk_ns;
         a->disk.from = "bytes read in steps, by the time that their slowest thread spent in page faults";
     }
     const double n = d->n > 0 ? (double)d->n : 1, members = a->s.n_members > 0 ? a->s.n_members : 1;
@@ -138,6 +145,9 @@ static void sum_steps(advising *a)
     d->wait_ns /= n * members;
     d->lost_ns /= n * members;
     d->compute_ns = info->sampled ? d->ns - d->paging_ns : d->read == 0 ? d->ns : -1;
+    const int64_t half = d->n / 2, left = d->n - half;
+    qsort(compute + half, (size_t)left, sizeof *compute, by_size);
+    d->steady_ns = d->compute_ns < 0 || left == 0 ? d->compute_ns : compute[half + left / 2];
 }
 
 /* Of the cache its type; what was seen of the files in memory at once. */
@@ -171,7 +181,7 @@ static double read_at(const advising *a, qn_trace_policy policy, double memory)
 
 static qn_status cost_at(const advising *a, double memory, trace_memory *out, qn_error *err)
 {
-    return trace_memory_cost(a->t, &a->disk, memory < 9e18 ? (uint64_t)memory : UINT64_MAX, a->d.compute_ns,
+    return trace_memory_cost(a->t, &a->disk, memory < 9e18 ? (uint64_t)memory : UINT64_MAX, a->d.steady_ns,
                              a->all_cores, out, err);
 }
 
@@ -214,13 +224,14 @@ static qn_status advise_memory(advising *a, qn_error *err)
     advice *x = more(a);
     snprintf(x->option, sizeof x->option, "--memory %.0fM", floor((double)m->memory / (1 << 20)));
     if (asked) x->now_ns = m->alone_ns;
+    if (asked && m->alone_least_ns < 0.999 * m->alone_ns) x->now_least_ns = m->alone_least_ns;
     x->least_ns = x->most_ns = m->kept_ns;
     int n =
         snprintf(x->how, sizeof x->how,
                  "%.1f MB for weights (%s), %.1f MB for caches, activations and the program; a token then reads %.1f "
                  "MB ahead, at %.2f GB/s, while %.2f ms of computing go on%s: the longer of both",
                  (double)m->paging.budget_bytes * 1e-6, asked ? "given" : "what of the file was in memory",
-                 others * 1e-6, m->paging.ahead_bytes * 1e-6, a->disk.ahead, (a->d.compute_ns + m->lost_ns) * 1e-6,
+                 others * 1e-6, m->paging.ahead_bytes * 1e-6, a->disk.ahead, (a->d.steady_ns + m->lost_ns) * 1e-6,
                  m->lost_ns > 0 ? ", with the processor time of reading" : "");
     if (m->paging.expert_bytes > 0)
         n += snprintf(x->how + n, sizeof x->how - (size_t)n, "; then %.1f MB of experts at %.2f GB/s",
@@ -354,6 +365,12 @@ static qn_status print_curves(const advising *a, qn_error *err)
     return status;
 }
 
+static void print_rates(double least_ns, double most_ns)
+{
+    if (most_ns > least_ns * 1.001) printf("%.2f to ", 1e9 / most_ns);
+    printf("%.2f", 1e9 / least_ns);
+}
+
 static qn_status print_text(const advising *a, qn_error *err)
 {
     const decoding *d = &a->d;
@@ -365,19 +382,20 @@ static qn_status print_text(const advising *a, qn_error *err)
     if (d->read >= 0)
         printf("it reads %.3f MB from disk and touches %.3f MB of weights\n", d->read * 1e-6, d->touched * 1e-6);
     if (a->disk.fault > 0 && a->disk.read_ahead)
-        printf("the disk gives %.3f GB/s to who reads ahead, %.3f to page faults, which read %.0f KiB, %.3f to pieces "
-               "here and there (%s)\n",
-               a->disk.ahead, a->disk.fault, (double)a->disk.read_ahead / 1024, a->disk.scattered, a->disk.from);
+        printf("the disk gives %.3f GB/s to who reads ahead, %.3f to page faults in their order, %.3f out of it, each "
+               "with %.0f KiB around it, %.3f to pieces here and there (%s)\n",
+               a->disk.ahead, a->disk.fault, a->disk.around, (double)a->disk.read_ahead / 1024, a->disk.scattered,
+               a->disk.from);
     else if (a->disk.fault > 0)
         printf("the disk gives %.3f GB/s (%s)\n", a->disk.fault, a->disk.from);
     if (a->n == 0) printf("\nNo option would give more than 1 %%, as far as this trace tells.\n");
     for (int i = 0; i < a->n; i++) {
         const advice *x = &a->list[i];
         printf("\n%d. %s: ", i + 1, x->option);
-        if (x->most_ns > x->least_ns * 1.001)
-            printf("%.2f to %.2f tokens/s instead of %.2f\n", 1e9 / x->most_ns, 1e9 / x->least_ns, 1e9 / x->now_ns);
-        else
-            printf("%.2f tokens/s instead of %.2f\n", 1e9 / x->least_ns, 1e9 / x->now_ns);
+        print_rates(x->least_ns, x->most_ns);
+        printf(" tokens/s instead of ");
+        print_rates(x->now_least_ns > 0 ? x->now_least_ns : x->now_ns, x->now_ns);
+        printf("\n");
         print_command(a, x->option);
         printf("   %s\n", x->how);
     }
@@ -404,11 +422,13 @@ static void print_prediction(const advising *a)
     printf(", \"disk\": {\"from\": \"%s\"", d->from);
     put("ahead_gb_s", d->ahead);
     put("fault_gb_s", d->fault);
+    put("around_gb_s", d->around);
     put("scattered_gb_s", d->scattered);
     put("cpu_s_gb", d->cpu);
     put("read_ahead_bytes", (double)d->read_ahead);
     printf("}, \"memory\": {\"bytes\": %llu", (unsigned long long)m->memory);
     put("kernel_bytes", m->paging.kernel_bytes);
+    put("kernel_jump_bytes", m->paging.kernel_jump_bytes);
     put("kernel_ms", m->alone_ns * 1e-6);
     put("kernel_least_ms", m->alone_least_ns * 1e-6);
     put("least_bytes", (double)m->paging.least_bytes);
@@ -429,6 +449,7 @@ static void print_json(const advising *a)
     put("ms", d->ns * 1e-6);
     put("paging_ms", a->s.info.sampled ? d->paging_ns * 1e-6 : -1);
     put("compute_ms", d->compute_ns < 0 ? -1 : d->compute_ns * 1e-6);
+    put("steady_ms", d->steady_ns < 0 ? -1 : d->steady_ns * 1e-6);
     put("read_bytes", d->read);
     put("touched_bytes", d->touched);
     put("disk_gb_s", a->disk.fault > 0 ? a->disk.fault : -1);
@@ -469,7 +490,10 @@ static int work_out(advising *a, const trace_options *o)
     if (qn_trace_walk(a->t, add_event, a, &err) != QN_OK ||
         qn_trace_get_curves(a->t, QN_TRACE_PHASE_decode, &a->curves, &err) != QN_OK)
         return cli_fail_error(&err);
-    sum_steps(a);
+    double *compute = malloc(((size_t)a->s.info.n_steps + 1) * sizeof *compute);
+    if (!compute) return cli_no_memory("out of memory for the steps of the trace");
+    sum_steps(a, compute);
+    free(compute);
     if (a->d.n == 0) return cli_fail("the trace has no whole step of decoding: there is nothing to advise on");
     if (sum_memory(a, &err) != QN_OK || advise_memory(a, &err) != QN_OK) return cli_fail_error(&err);
     advise_threads(a);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* BLOCKS of all that is touched; for the kernel's pages each is cut into FINER at most. */
-enum { BLOCKS = 512, FINER = 8, ACCESSES = 1 << 15, PAGE = 4096 };
+/* BLOCKS of all that is touched. */
+enum { BLOCKS = 512, ACCESSES = 1 << 15, PAGE = 4096 };
 
 const char *qn_trace_policy_name(int policy)
 {
@@ -52,7 +52,7 @@ static bool use(void *ctx, const qn_trace_touch *touch)
 {
     playing *p = ctx;
     const uint64_t first = touch->offset / p->block, last = (touch->offset + touch->bytes - 1) / p->block;
-    if (last - first > FINER * BLOCKS) return true; /* more than all files together have: hostile */
+    if (last - first > BLOCKS) return true; /* more than all files together have: hostile */
     const double share = touch->touched / (double)touch->bytes;
     for (uint64_t b = first; b <= last; b++) {
         const uint64_t lo = b * p->block > touch->offset ? b * p->block : touch->offset;
@@ -273,52 +273,6 @@ qn_status qn_trace_get_curves(qn_trace *t, int phase, qn_trace_curves *out, qn_e
     qn__free(p.use.at);
     qn__free(p.starts.at);
     return ok ? QN_OK : QN_FAIL(err, nomem, "out of memory for the curves of a trace");
-}
-
-/* Bytes of the blocks that steps use, each counted once a step; those of the first step aren't. */
-static double once_a_step(const playing *p, uint32_t *stamps)
-{
-    double bytes = 0;
-    memset(stamps, 0, ((size_t)p->n_blocks + 1) * sizeof *stamps);
-    for (size_t s = 1; s < p->starts.n; s++) {
-        const size_t end = s + 1 < p->starts.n ? (size_t)p->starts.at[s + 1] : p->use.n;
-        for (size_t i = (size_t)p->starts.at[s]; i < end; i++) {
-            if (stamps[p->use.at[i].key] != s) bytes += (double)p->block;
-            stamps[p->use.at[i].key] = (uint32_t)s;
-        }
-    }
-    return bytes;
-}
-
-/* The kernel drops pages, and not the blocks that it read them in: what a step has read is used before it goes, so no
- * block is read twice in a step. */
-bool qn__trace_play_kernel(qn_trace *t, uint64_t block, uint64_t room, double *bytes, int64_t *n_tokens)
-{
-    qn_trace_curves steps = {0};
-    if (!qn__trace_find_spans(t)) return false;
-    const uint64_t least = block_size(t) / FINER + PAGE;
-    playing p = {.block = block > least ? block : least};
-    bool ok = gather(t, QN_TRACE_PHASE_decode, &p, &steps);
-    const size_t n = (size_t)p.n_blocks + 1;
-    heap h = {qn__alloc(n * 4), qn__alloc(n * 4), qn__alloc(n * 8), 0};
-    uint32_t *counts = qn__alloc(n * sizeof *counts);
-    ok = ok && h.at && h.where && h.rank && counts;
-    const uint64_t places = room / p.block + 1; /* the first and the last of a file are seldom whole */
-    for (size_t i = 0; ok && block > 0 && i < p.use.n; i++) p.use.at[i].bytes = (float)p.block;
-    *n_tokens = steps.n_steps > 0 ? steps.n_tokens : 0;
-    *bytes = 0;
-    if (ok && *n_tokens > 0) {
-        const double lru = play(&p, &h, counts, QN_TRACE_POLICY_lru, places < n ? (int32_t)places : (int32_t)n),
-                     most = once_a_step(&p, counts);
-        *bytes = (lru < most ? lru : most) / (double)*n_tokens;
-    }
-    qn__free(h.at);
-    qn__free(h.where);
-    qn__free(h.rank);
-    qn__free(counts);
-    qn__free(p.use.at);
-    qn__free(p.starts.at);
-    return ok;
 }
 
 double qn_trace_curve_at(const qn_trace_curves *c, qn_trace_policy policy, double memory)

@@ -335,11 +335,33 @@ static void survey_deinit(survey *s)
     qn__free(s->matrices.at);
 }
 
+/* Where nearly all fits, a few MB decide: the program may have its pages in that memory or not, and some on the active
+ * list or none. */
+static bool play_kernel(qn_trace *t, uint64_t memory, uint64_t read_ahead, qn_trace_paging *out)
+{
+    const uint64_t room = memory > out->taken_bytes ? memory - out->taken_bytes : 0;
+    const uint64_t rooms[] = {room, room > QN_PAGING_LATER ? room - QN_PAGING_LATER : 0};
+    static const uint64_t active[] = {0, (uint64_t)16 << 20};
+    for (int i = 0; i < 4; i++) {
+        qn_trace_kernel k;
+        if (!qn__trace_play_kernel(t, read_ahead, rooms[i / 2], active[i % 2], &k)) return false;
+        if (i == 0 || k.bytes > out->kernel_bytes) {
+            out->kernel_bytes = k.bytes;
+            out->kernel_jump_bytes = k.jumps;
+        }
+        if (i == 0 || k.bytes < out->kernel_least_bytes) {
+            out->kernel_least_bytes = k.bytes;
+            out->kernel_least_jump_bytes = k.jumps;
+        }
+    }
+    return true;
+}
+
 qn_status qn_trace_get_paging(qn_trace *t, uint64_t memory, uint64_t read_ahead, qn_trace_paging *out, qn_error *err)
 {
     survey s = {.t = t};
     const qn_trace_step *last = NULL;
-    int64_t n_steps = 0, n_tokens = 0;
+    int64_t n_steps = 0;
     *out = (qn_trace_paging){.taken_bytes = taken_in(t), .reserve_bytes = QN_PAGING_RESERVE};
     const uint64_t taken = out->taken_bytes + out->reserve_bytes;
     out->budget_bytes = s.need.budget = memory > taken ? memory - taken : 0;
@@ -352,11 +374,7 @@ qn_status qn_trace_get_paging(qn_trace *t, uint64_t memory, uint64_t read_ahead,
     bool ok = !s.failed;
     if (ok && n_steps > 1 && s.weights > 0) {
         work_out(&s, n_steps, out);
-        const uint64_t most = memory > out->taken_bytes ? memory - out->taken_bytes : 0,
-                       room =
-                           most > QN_PAGING_LATER ? most - QN_PAGING_LATER : 0; /* it drops the program's pages, too */
-        ok = qn__trace_play_kernel(t, read_ahead, room, &out->kernel_bytes, &n_tokens) &&
-             qn__trace_play_kernel(t, read_ahead, most, &out->kernel_least_bytes, &n_tokens);
+        ok = play_kernel(t, memory, read_ahead, out);
     }
     if (ok) out->least_bytes = out->taken_bytes + qn__paging_least(s.weights, QN_PAGING_RESERVE);
     survey_deinit(&s);

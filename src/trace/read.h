@@ -152,11 +152,15 @@ qn_trace_found qn__trace_read_residency(qn_trace *t, const qn_trace_block *b, qn
 qn_trace_found qn__trace_read_counts(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
 void qn__trace_settle_kernel(qn_trace *t); /* when lanes and steps stand where they stay */
 
-/* ---- curves.c ---- */
-/* What the kernel would read for a token in the steps of decoding with `room` for the file's bytes: a page that is
- * missing comes with all of its block (0: with what of one is touched), and the block goes that was not used for the
- * longest time. 0 tokens: there are too few steps. False: no memory. */
-bool qn__trace_play_kernel(qn_trace *t, uint64_t block, uint64_t room, double *bytes, int64_t *n_tokens);
+/* ---- pagecache.c ---- */
+/* What the kernel would read for a token, in the later half of the steps of decoding, with `room` for the file's bytes,
+ * if a page that is missing comes with `block` bytes around it (0: with what is used), and others had `active` bytes on
+ * the active list before. `jumps`: of the bytes those for a page that does not follow the one that was used before. No
+ * bytes if there are too few steps. False: no memory. */
+typedef struct qn_trace_kernel {
+    double bytes, jumps;
+} qn_trace_kernel;
+bool qn__trace_play_kernel(qn_trace *t, uint64_t block, uint64_t room, uint64_t active, qn_trace_kernel *out);
 
 /* ---- touch.c ---- */
 bool qn__trace_find_spans(qn_trace *t); /* once, into t->spans; false: no memory */

@@ -154,8 +154,8 @@ if d["compute_ms"] is not None:
     m, plenty = d["memory"], json.load(open("plenty.json"))["memory"]
     near = lambda a, b: abs(a - b) <= 1e-4 * b
     assert m["bytes"] == 2**20 and m["kept_bytes"] == 0 and m["kernel_bytes"] > 0 and m["ahead_bytes"] > 0.9 * c["touched"] / c["tokens"], m
-    assert near(m["ms"], max(m["ahead_bytes"] / 1e3, d["compute_ms"])), (m, d["compute_ms"])  # at 1000 bytes a ms
-    assert near(m["kernel_ms"], m["kernel_bytes"] / 1e3 + d["compute_ms"]), m
+    assert near(m["ms"], max(m["ahead_bytes"] / 1e3, d["steady_ms"])), (m, d["steady_ms"])  # at 1000 bytes a ms
+    assert near(m["kernel_ms"], m["kernel_bytes"] / 1e3 + m["kernel_jump_bytes"] * 2e-7 + d["steady_ms"]), m
     assert plenty["ahead_bytes"] == plenty["kernel_bytes"] == 0 and near(plenty["ms"], plenty["kernel_ms"]), plenty
     options = {a["option"]: a for a in d["advice"]}
     assert all(a["gain"] > 0.01 and a["expected_ms"][0] <= a["expected_ms"][1] for a in options.values()), options
