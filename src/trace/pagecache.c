@@ -9,6 +9,7 @@
  * inactive list is looked through, while shadows bring units onto it. */
 #include "base/error.h"
 #include "trace/read.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,6 @@ typedef struct file {
 typedef struct cache {
     QN_TRACE_LIST(file) files; /* by number */
     unit *units;
-    int32_t n_units;
     uint64_t unit, block; /* bytes of one; that come with a missing one, 0: only what is used of it */
     list lists[3];
     int64_t room, first_active; /* units; of others on the active list */
@@ -78,18 +78,11 @@ static int32_t take_oldest(cache *c, uint8_t from)
 
 /* ---- room ---- */
 
-static int64_t root(int64_t x)
-{
-    int64_t r = 0;
-    while ((r + 1) * (r + 1) <= x) r++;
-    return r;
-}
-
 static bool active_is_longer(const cache *c)
 {
     const int64_t inactive = c->lists[INACTIVE].n, active = c->lists[ACTIVE].n;
-    const int64_t gib = (int64_t)((double)(inactive + active) * (double)c->unit / (double)(1 << 30));
-    return inactive * (gib > 0 ? root(10 * gib) : 1) < active;
+    const double gib = floor((double)(inactive + active) * (double)c->unit / (double)(1 << 30));
+    return (double)inactive * (gib > 0 ? floor(sqrt(10 * gib)) : 1) < (double)active;
 }
 
 static void deactivate(cache *c)
@@ -251,7 +244,6 @@ static bool lay_out(cache *c, const qn_trace *t)
         f->n = (int32_t)(f->bytes / c->unit + (f->bytes % c->unit > 0));
         n += (uint64_t)f->n;
     }
-    c->n_units = (int32_t)n;
     c->units = qn__alloc((size_t)(n + 1) * sizeof *c->units);
     if (c->units) memset(c->units, 0, (size_t)(n + 1) * sizeof *c->units);
     for (int i = 0; i < 3; i++) c->lists[i] = (list){NONE, NONE, 0};
