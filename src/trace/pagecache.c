@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { MOST_UNITS = 1 << 15, LEAST_UNIT = 64 << 10, MOST_AROUND = 128, NONE = -1 };
-enum { MOST_USES = 1 << 21, MOST_READ = 1 << 23 }; /* units; more is hostile */
+enum { MOST_USES = 1 << 20, MOST_READ = 1 << 22 }; /* units; more is hostile */
 enum { ABSENT, INACTIVE, ACTIVE };
 
 typedef struct unit {

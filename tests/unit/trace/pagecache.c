@@ -89,9 +89,9 @@ static void hostile(void **state)
         rig_put(&r, i, i % 3 ? 0 : UINT64_MAX - 2, i % 3 == 2 ? UINT64_MAX / 2 : 1000, i % 2);
     const clock_t start = clock();
     const uint64_t sizes[] = {0, 1, 8 * MIB, UINT64_MAX};
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < 9; i++) {
         qn_trace_kernel k;
-        assert_true(qn__trace_play_kernel(&r.t, sizes[i % 4], sizes[i / 4 % 4], sizes[i / 5], &k));
+        assert_true(qn__trace_play_kernel(&r.t, sizes[i % 4], sizes[(i + 2) / 3], sizes[i / 3], &k));
         assert_true(k.bytes >= 0 && k.jumps >= 0 && k.jumps <= k.bytes);
         if (i == 2) r.file.bytes = 0;
         if (i == 5) r.file.bytes = UINT64_MAX;
