@@ -49,7 +49,7 @@ int trace_disk_init(const qn_trace_info *info, const char *asked, trace_disk *ou
     return CLI_OK;
 }
 
-/* What is read around a page is small pages, which take the kernel time to drop again: 0.2 s a GB on a Sapphire Rapids.
+/* What is read around a page is small pages, which take the kernel time to drop again: 0.2 s a GB on an Emerald Rapids.
  */
 #define DROP_NS 0.2
 

@@ -172,17 +172,16 @@ static void use(cache *c, const file *f, int32_t u, double touched)
     c->last = u;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const file *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
 static const file *find(const cache *c, int32_t id)
 {
-    size_t lo = 0, hi = c->files.n;
-    while (lo < hi) {
-        const size_t mid = lo + (hi - lo) / 2;
-        if (c->files.at[mid].id < id)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < c->files.n && c->files.at[lo].id == id ? &c->files.at[lo] : NULL;
+    const file key = {.id = id};
+    return c->files.n ? bsearch(&key, c->files.at, c->files.n, sizeof key, by_number) : NULL;
 }
 
 /* Where a touch lies, in units of a file; false: nowhere. */
@@ -220,12 +219,6 @@ static bool count_touch(void *ctx, const qn_trace_touch *t)
 }
 
 /* ---- all of it ---- */
-
-static int by_number(const void *a, const void *b)
-{
-    const file *x = a, *y = b;
-    return (x->id > y->id) - (x->id < y->id);
-}
 
 static bool lay_out(cache *c, const qn_trace *t)
 {
