@@ -12,6 +12,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 quern=${QUERN:-${BUILD:-$here/build}/quern}
 work=${WORK:-${TMPDIR:-/tmp}/quern-bench-memory}
 limits=${LIMITS:-100 95 90 75 50 30} tokens=${TOKENS:-16} threads=${THREADS:-$(nproc)} pairs=${PAIRS:-1}
+context=$((2 * tokens + 64 > 256 ? 2 * tokens + 64 : 256))
 
 usage() {
     cat <<END
@@ -65,26 +66,29 @@ in_group() {
         # the shell that has waited for it has its bytes
         bash -c 'err=$1 io=$2; shift 2; "$@" >/dev/null 2>"$err" || { cat "$err" >&2; exit 1; }
             sed -n "s/^read_bytes: //p" /proc/$$/io >"$io"' _ "$work/err" "$work/io.$n" \
-            "$quern" run "$model" "a b c" -n "$n" --temp 0 --ignore-eos -c 256 -b 64 -t "$threads" --memory-limit none \
+            "$quern" run "$model" "a b c" -n "$n" --temp 0 --ignore-eos -c "$context" -b 64 -t "$threads" --memory-limit none \
             --stats "$work/stats.$n" "$@"
     )
 }
 
 # FILE MODEL BYTES OPTIONS..: adds "tokens/s, MB read a token". The second run is the first and as many tokens again:
-# what is read once, when the model is opened, is in both.
+# what is read once, when the model is opened, is in both. The speed is that of the second half of its steps, by its
+# trace: the difference of two runs has the noise of both.
 run() {
     to=$1 model=$2 bytes=$3
     shift 3
     in_group "$model" "$bytes" "$tokens" "$@"
-    in_group "$model" "$bytes" $((2 * tokens)) "$@"
+    rm -f "$work/steps.qtr"
+    in_group "$model" "$bytes" $((2 * tokens)) --trace "$work/steps.qtr" "$@"
+    "$quern" trace export --csv -o "$work/steps.csv" "$work/steps.qtr"
     python3 - "$work" "$tokens" >>"$to" <<'END'
-import json, sys
+import csv, sys
 work, n = sys.argv[1], int(sys.argv[2])
-a, b = (json.load(open(f"{work}/stats.{k}")) for k in (n, 2 * n))
 io = [int(open(f"{work}/io.{k}").read()) for k in (n, 2 * n)]
-seconds = b["decode_seconds"] - a["decode_seconds"]
-steps = b["decode_tokens"] - a["decode_tokens"]
-print(steps / seconds, (io[1] - io[0]) / steps / 1e6)
+steps = [row for row in csv.DictReader(open(f"{work}/steps.csv")) if row["kind"] == "step"][-n:]
+first, last = steps[0], steps[-1]
+seconds = (int(last["begin_ns"]) + int(last["ns"]) - int(first["begin_ns"])) * 1e-9
+print(n / seconds, (io[1] - io[0]) / n / 1e6)
 END
 }
 

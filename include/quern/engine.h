@@ -144,7 +144,7 @@ typedef struct qn_engine_memory {
     uint64_t read_bytes, dropped_bytes; /* so far, by the reading thread */
     uint64_t waits;                     /* how often a node had to wait for it */
     double wait_seconds;
-    uint64_t expert_hits, expert_misses; /* chosen ones, by matrix, that were there or not */
+    uint64_t expert_hits, expert_misses; /* chosen ones, by matrix, that had a place or not */
 } qn_engine_memory;
 /* What the process needs, beside sessions and weights that are copied, to run this model with qn_engine_options.memory:
  * whatever is less is not enough. */

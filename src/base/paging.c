@@ -85,13 +85,19 @@ uint64_t qn__paging_part(uint64_t room, const uint64_t *others, int n)
 
 /* ---- experts ---- */
 
-enum { HERE = 1, GOING = 2 };
+enum { HERE = 1, GOING = 2, FRESH = 4 };
 
 int32_t qn__paging_slots(uint64_t room, uint64_t every, uint64_t all, int32_t n)
 {
     if (room >= every || all == 0) return n;
     const double slots = (double)room * ((double)all / (double)every) / ((double)all / (double)n);
     return slots < (double)n ? (int32_t)slots : n;
+}
+
+void qn__paging_fill(qn_paging_experts *x)
+{
+    x->n_here = x->slots < x->n ? x->slots : x->n;
+    for (int32_t i = 0; i < x->n; i++) x->here[i] = i < x->n_here ? HERE | FRESH : 0;
 }
 
 void qn__paging_choice_begin(qn_paging_experts *x)
@@ -110,12 +116,15 @@ void qn__paging_choice_count(qn_paging_experts *x, int64_t expert)
     x->seen[expert] = x->stamp;
 }
 
-/* The one of those here that was chosen least often and is not of this choice; -1: none. */
+/* The one of those here that was chosen least often and is not of this choice; -1: none. Of several the last, which is
+ * the last to be read where nobody has asked for it. */
 static int32_t coldest(const qn_paging_experts *x)
 {
     int32_t best = -1;
     for (int32_t i = 0; i < x->n; i++)
-        if (x->here[i] == HERE && x->seen[i] != x->stamp && (best < 0 || x->count[i] < x->count[best])) best = i;
+        if ((x->here[i] & (HERE | GOING)) == HERE && x->seen[i] != x->stamp &&
+            (best < 0 || x->count[i] <= x->count[best]))
+            best = i;
     return best;
 }
 
@@ -140,6 +149,8 @@ void qn__paging_choice_end(qn_paging_experts *x, qn_paging_tell tell, void *ctx)
         if (x->seen[id] != x->stamp) continue;
         if (x->here[id]) {
             x->hits++;
+            if (x->here[id] & FRESH) tell(ctx, id, false);
+            x->here[id] &= (uint8_t)~FRESH;
             continue;
         }
         x->misses++;

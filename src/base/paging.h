@@ -60,14 +60,17 @@ typedef struct qn_paging_experts {
     uint64_t chosen; /* since counts were halved */
     uint32_t *count; /* [n] */
     int32_t *seen;   /* [n] stamp of the last choice */
-    uint8_t *here;   /* [n] whether, and whether it goes when it is dropped behind */
+    uint8_t *here;   /* [n] whether; whether it goes when it is dropped behind; whether nobody has asked for it yet */
     uint64_t hits, misses;
 } qn_paging_experts;
 
 /* How many of n, which take `all`, may stay in a room that all matrices of `every` bytes share by their size. */
 int32_t qn__paging_slots(uint64_t room, uint64_t every, uint64_t all, int32_t n);
+/* Before the first choice: the first of them have the places. Who reads them before they are chosen saves the wait. */
+void qn__paging_fill(qn_paging_experts *x);
 /* A choice: begin, count each number of each token (others than 0 .. n-1 are left out), end. `end` tells which are
- * read, and which give their place up to one of them. */
+ * read, and which give their place up to one of them. One that has had a place from the start is told when it is chosen
+ * first, and counts as a hit. */
 typedef void (*qn_paging_tell)(void *ctx, int32_t expert, bool drop);
 void qn__paging_choice_begin(qn_paging_experts *x);
 void qn__paging_choice_count(qn_paging_experts *x, int64_t expert);

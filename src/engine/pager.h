@@ -17,10 +17,11 @@
  *    node that needs a block waits for it. Dropped: what no node from here to the end of the step uses, when the next
  *    node that needs a block begins.
  *  - Rows of a table (embeddings) are read by whoever looks them up, and the table is dropped after QN_PAGING_ROWS.
- *  - Experts: when other weights fit, what is left is divided among the matrices of experts by their size; an expert
- *    is read when it is chosen, for all matrices of its layer at once. It stays in the place of the one that was chosen
- *    least often if that was less often than itself, else it is dropped behind. Counts are halved after
- *    QN_PAGING_AGE choices for each expert. */
+ *  - Experts: when other weights fit, what is left is divided among the matrices of experts by their size. The first
+ *    experts have these places to begin with, and are read when nobody waits for anything else. Another is read when it
+ *    is chosen, for all matrices of its layer at once. It stays in the place of the one that was chosen least often if
+ *    that was less often than itself, else it is dropped behind. Counts are halved after QN_PAGING_AGE choices for each
+ *    expert. */
 #ifndef QN_ENGINE_PAGER_H
 #define QN_ENGINE_PAGER_H
 
@@ -58,12 +59,16 @@ typedef struct qn_page_block {
     bool kept;
 } qn_page_block;
 
+/* An expert that has had a place from the start is read before it is chosen, or when it is. */
+enum { QN_PAGE_UNREAD, QN_PAGE_READING, QN_PAGE_READ, QN_PAGE_ASKED };
+
 /* A matrix of experts. */
 typedef struct qn_page_experts {
     qn_paging_experts set;
     int32_t part;
     uint64_t offset, bytes; /* of the first expert; of one */
     uint64_t ticket;        /* of the last request */
+    _Atomic uint8_t *early; /* [set.n] QN_PAGE_*: ASKED from its first request on, and for those without a place */
 } qn_page_experts;
 
 /* What a node with `paged` needs. */
@@ -110,7 +115,7 @@ struct qn_pager {
     _Atomic uint64_t pushed, served; /* requests */
     qn_page_request *ring;
     uint64_t dropped, submitted; /* the thread's own */
-    int32_t kept;
+    int32_t kept, filled;        /* of `keep`; of the experts of all matrices */
     _Atomic int bell, arrived;
     _Atomic bool asleep, waits, stop;
     _Atomic uint64_t read_bytes, dropped_bytes;

@@ -13,6 +13,13 @@ static void request(void *ctx, int32_t id, bool drop)
 {
     const asking *a = ctx;
     const qn_page_experts *x = a->experts;
+    const int was = atomic_exchange(&x->early[id], QN_PAGE_ASKED);
+    if (was == QN_PAGE_UNREAD && drop) return;
+    if (was == QN_PAGE_READ && !drop) return;
+    if (was == QN_PAGE_READING && !drop) { /* nothing, behind which it is there */
+        qn__pager_push(a->pager, false, x->part, x->offset, 0);
+        return;
+    }
     qn__pager_push(a->pager, drop, x->part, x->offset + (uint64_t)id * x->bytes, x->bytes);
 }
 

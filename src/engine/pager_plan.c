@@ -232,8 +232,11 @@ static qn_status divide_experts(qn_pager *p, const survey *s, uint64_t room, qn_
         x->count = qn__arena_array(&p->arena, n, sizeof(*x->count));
         x->seen = qn__arena_array(&p->arena, n, sizeof(*x->seen));
         x->here = qn__arena_array(&p->arena, n, 1);
-        if (!x->count || !x->seen || !x->here)
+        p->experts[i].early = qn__arena_array(&p->arena, n, sizeof(*p->experts[i].early));
+        if (!x->count || !x->seen || !x->here || !p->experts[i].early)
             return QN_FAIL(err, nomem, "out of memory for the counts of %d experts", x->n);
+        qn__paging_fill(x);
+        for (int32_t id = x->n_here; id < x->n; id++) atomic_init(&p->experts[i].early[id], QN_PAGE_ASKED);
     }
     return QN_OK;
 }
@@ -314,7 +317,7 @@ static void reset_counts(qn_pager *p)
     atomic_store(&p->pushed, 0);
     atomic_store(&p->served, 0);
     p->base = p->dropped = p->submitted = 0;
-    p->kept = p->n_rows = 0;
+    p->kept = p->filled = p->n_rows = 0;
     p->unsettled = NULL;
 }
 

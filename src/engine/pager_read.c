@@ -123,12 +123,35 @@ static bool keep_some(qn_pager *p)
     return true;
 }
 
+/* Then experts that have a place and weren't chosen yet: as much as a block of neighbours at once, for which one that
+ * is chosen now has to wait. On two cores that compute 500 MB take 0.35 s; later that is 6 % at the tokens that would
+ * have waited for them. */
+static bool fill_some(qn_pager *p)
+{
+    int32_t at = p->filled, matrix = 0;
+    while (matrix < p->n_experts && at >= p->experts[matrix].set.n) at -= p->experts[matrix++].set.n;
+    if (matrix >= p->n_experts) return false;
+    qn_page_experts *x = &p->experts[matrix];
+    int32_t n = 0;
+    for (uint64_t bytes = 0; at + n < x->set.n && (n == 0 || bytes + x->bytes <= p->block); n++, bytes += x->bytes) {
+        uint8_t was = QN_PAGE_UNREAD;
+        if (!atomic_compare_exchange_strong(&x->early[at + n], &was, QN_PAGE_READING)) break;
+    }
+    if (n > 0) fetch(p, p->maps[x->part], x->offset + (uint64_t)at * x->bytes, (uint64_t)n * x->bytes);
+    for (int32_t i = 0; i < n; i++) {
+        uint8_t was = QN_PAGE_READING;
+        (void)atomic_compare_exchange_strong(&x->early[at + i], &was, QN_PAGE_READ);
+    }
+    p->filled += n > 0 ? n : 1;
+    return true;
+}
+
 static void work(void *ctx)
 {
     qn_pager *p = ctx;
     while (!atomic_load_explicit(&p->stop, memory_order_acquire)) {
         const int rung = atomic_load_explicit(&p->bell, memory_order_acquire);
-        if (drop_some(p) || serve_one(p) || read_some(p) || keep_some(p)) continue;
+        if (drop_some(p) || serve_one(p) || read_some(p) || keep_some(p) || fill_some(p)) continue;
         atomic_store_explicit(&p->asleep, true, memory_order_seq_cst);
         if (atomic_load_explicit(&p->bell, memory_order_seq_cst) == rung) qn__park(&p->bell, rung);
         atomic_store_explicit(&p->asleep, false, memory_order_relaxed);

@@ -316,6 +316,7 @@ static void work_out(survey *s, int64_t n_steps, qn_trace_paging *out)
         const uint64_t all = m->one * (uint64_t)m->set.n;
         m->set.slots = share.fits ? m->set.n : qn__paging_slots(share.keep - keep, s->need.experts, all, m->set.n);
     }
+    for (size_t i = 0; i < s->matrices.n; i++) qn__paging_fill(&s->matrices.at[i].set);
     out->n_tokens = play(s, n_steps / 2);
     const double n = out->n_tokens > 0 ? (double)out->n_tokens : 1;
     out->expert_bytes = s->unknown ? -1 : share.fits ? 0 : s->read / n;

@@ -216,6 +216,31 @@ static void of_the_recording_nothing(void **state)
     stop(r);
 }
 
+/* What there is a place for is read while nobody waits, and once: from then on what is read is what is missed. */
+static void places_are_read_early(void **state)
+{
+    (void)state;
+    const uint64_t expert = 128 * 64 * 2, taken = taken_by(MIXTURE);
+    struct stat st;
+    assert_int_equal(stat(model(MIXTURE), &st), 0);
+    for (int part = 17; part < 22; part += 2) { /* twentieths: what is not of experts stays */
+        running r = start(MIXTURE, taken + (uint64_t)st.st_size * (uint64_t)part / 20);
+        qn_engine_memory m = tell(r, 0, 1);
+        assert_true(m.streamed_bytes == 0 && m.expert_bytes > 20 * expert);
+        const uint64_t early = m.kept_bytes + m.expert_bytes;
+        for (int i = 0; i < 2000 && m.read_bytes < early; i++) {
+            usleep(10000);
+            qn_engine_get_memory(r.engine, &m);
+        }
+        const qn_engine_memory later = tell(r, 1, N_TOKENS);
+        assert_true(later.expert_misses > m.expert_misses); /* the first may have taken places that were not read yet */
+        assert_in_range(later.read_bytes, early + (later.expert_misses - m.expert_misses) * expert,
+                        early + later.expert_misses * expert);
+        assert_int_equal((later.read_bytes - early) % expert, 0);
+        stop(r);
+    }
+}
+
 /* Of 4 MiB for embeddings and 4 for the output the rows that are looked up stay as long as there is room for them. */
 static void tables_alone(void **state)
 {
@@ -270,6 +295,7 @@ static void left_to_the_kernel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_predicted), cmocka_unit_test(of_the_recording_nothing),
-                                       cmocka_unit_test(tables_alone), cmocka_unit_test(left_to_the_kernel)};
+                                       cmocka_unit_test(tables_alone), cmocka_unit_test(places_are_read_early),
+                                       cmocka_unit_test(left_to_the_kernel)};
     return cmocka_run_group_tests(tests, make_models, remove_models);
 }

@@ -175,6 +175,37 @@ static void favourites_stay(void **state)
     }
 }
 
+/* The first have places to begin with: each is told when it is chosen first, and doesn't count as missing. Those that
+ * nobody chose give way, the last of them first, and what is chosen more often stays as ever. */
+static void places_are_filled(void **state)
+{
+    (void)state;
+    for (int slots = 0; slots <= 9; slots++) {
+        uint32_t count[8] = {0};
+        int32_t seen[8] = {0};
+        uint8_t here[8] = {0};
+        told t = {0};
+        qn_paging_experts x = {.n = 8, .slots = slots, .count = count, .seen = seen, .here = here};
+        const int n = slots < 8 ? slots : 8;
+        qn__paging_fill(&x);
+        assert_int_equal(x.n_here, n);
+        for (int round = 0; round < 3; round++)
+            for (int i = 0; i + 1 < n; i++) choose(&x, &t, i, i + 1);
+        assert_int_equal(x.misses, 0);
+        assert_int_equal(t.n_read, n > 1 ? n : 0); /* once each */
+        if (n < 3 || n > 6) continue;
+        qn__paging_fill(&x); /* as if nobody had asked */
+        for (int i = 0; i < 8; i++) count[i] = 0;
+        for (int i = 0; i < n; i++) t.in[i] = true;
+        const told before = t;
+        qn__paging_choice_begin(&x);
+        qn__paging_choice_count(&x, 7);
+        t.in[7] = false;
+        qn__paging_choice_end(&x, tell, &t);
+        assert_true(t.in[7] && !t.in[n - 1] && t.n_dropped == before.n_dropped + 1 && x.misses == 1);
+    }
+}
+
 /* What was chosen long ago counts for less. */
 static void counts_are_halved(void **state)
 {
@@ -194,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(little_is_missing), cmocka_unit_test(experts_get_the_rest),
                                        cmocka_unit_test(rows_and_blocks),   cmocka_unit_test(parts),
-                                       cmocka_unit_test(favourites_stay),   cmocka_unit_test(counts_are_halved)};
+                                       cmocka_unit_test(favourites_stay),   cmocka_unit_test(places_are_filled),
+                                       cmocka_unit_test(counts_are_halved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

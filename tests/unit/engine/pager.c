@@ -70,8 +70,8 @@ static void check_plan(const qn_engine_memory *m, uint64_t weights, int n_steps)
     assert_true(m->kept_bytes + m->expert_bytes < weights);
     assert_true(m->streamed_bytes > 0 || m->expert_misses > 0);
     assert_true(m->read_bytes >= m->streamed_bytes * (uint64_t)(n_steps - 1)); /* the last end may be read ahead */
-    assert_true(m->read_bytes <= m->streamed_bytes * (uint64_t)(n_steps + 1) + m->kept_bytes + m->window_bytes +
-                                     m->expert_misses * weights);
+    assert_true(m->read_bytes <= m->streamed_bytes * (uint64_t)(n_steps + 1) + m->kept_bytes + m->expert_bytes +
+                                     m->window_bytes + m->expert_misses * weights);
     assert_true(m->dropped_bytes > 0);
 }
 
