@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/pager_experts.c -- which experts stay: as many of each matrix as it has room for, those that were chosen
- * most often (base/paging.h). All in the thread that computes; numbers of experts out of range are the operation's to
- * refuse. */
+ * most often (base/paging.h). All in the thread that computes; with the one that reads it shares qn_page_experts.early.
+ * Numbers of experts out of range are the operation's to refuse. */
 #include "engine/pager.h"
 
 typedef struct asking {
@@ -9,6 +9,7 @@ typedef struct asking {
     const qn_page_experts *experts;
 } asking;
 
+/* What fill_some (pager_read.c) has read is not asked for again, and what it has not begun need not be dropped. */
 static void request(void *ctx, int32_t id, bool drop)
 {
     const asking *a = ctx;
@@ -16,7 +17,7 @@ static void request(void *ctx, int32_t id, bool drop)
     const int was = atomic_exchange(&x->early[id], QN_PAGE_ASKED);
     if (was == QN_PAGE_UNREAD && drop) return;
     if (was == QN_PAGE_READ && !drop) return;
-    if (was == QN_PAGE_READING && !drop) { /* nothing, behind which it is there */
+    if (was == QN_PAGE_READING && !drop) { /* no bytes: served when that read is done, which is what is waited for */
         qn__pager_push(a->pager, false, x->part, x->offset, 0);
         return;
     }
