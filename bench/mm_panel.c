@@ -50,7 +50,8 @@ static double upper_quartile(double *v, int n)
 /* The columns as the kernel takes them; returns the arguments that say so. */
 static qn_mm_args prepare(job *j)
 {
-    const qn_mm_pack *pack = j->cols >= j->mm->panel_cols ? j->mm->pack : NULL;
+    const qn_mm_panel *panel = qn__mm_panel(j->mm, j->cols);
+    const qn_mm_pack *pack = panel ? panel->pack : NULL;
     const int64_t blocks = qn__act_blocks(j->mm->act, j->k);
     const size_t column_bytes = (size_t)(blocks * qn__act_block_bytes(j->mm->act));
     qn_mm_args a = {.k = j->k,
@@ -83,8 +84,9 @@ static void member(void *ctx, int id, int n)
 {
     job *j = ctx;
     qn_mm_args a = j->args;
-    const qn_mm_fn fn = j->mm->panel && j->cols >= j->mm->panel_cols ? j->mm->panel : qn__mm_gemv(j->kernels, j->mm);
-    const int64_t step = fn == j->mm->panel ? (j->mm->panel_rows ? j->mm->panel_rows : 32) : 128;
+    const qn_mm_panel *panel = qn__mm_panel(j->mm, j->cols);
+    const qn_mm_fn fn = panel ? panel->fn : qn__mm_gemv(j->kernels, j->mm);
+    const int64_t step = !panel ? 128 : panel->rows ? panel->rows : 32;
     const int64_t begin = ROWS / n * id, end = begin + ROWS / n;
     double product[RUNS], peak[RUNS];
     a.tile = qn__alloc_aligned(QN_MM_TILE_BYTES, 64);

@@ -31,9 +31,9 @@ void qn__kernels_build(qn_kernels tables[QN_CPU_LEVEL_COUNT], unsigned levels, b
         const bool runs = levels >> l & 1;
         if (l > 0) tables[l] = tables[runs ? (int)rungs[l].base : l - 1];
         if (!runs) continue;
+        tables[l].many_streams = many_streams;
         rungs[l].init(&tables[l]);
         fill_kv(&tables[l]);
-        tables[l].many_streams = many_streams;
         tables[l].level = (qn_cpu_level)l;
     }
 }

@@ -107,18 +107,24 @@ typedef struct qn_mm_pack {
     void (*put)(void *group, size_t stride, int col, const void *blocks, int64_t n);
 } qn_mm_pack;
 
+/* A kernel for many columns, which unpacks weights once for all of them. */
+typedef struct qn_mm_panel {
+    qn_mm_fn fn;            /* NULL: there is none */
+    const qn_mm_pack *pack; /* how it wants its columns packed; NULL: as gemv does */
+    int from;               /* columns */
+    int rows;               /* how many it wants at a time; 0: any number */
+    int streams;            /* with fewer columns than this it is bound by memory and splits rows as gemv does */
+} qn_mm_panel;
+enum { QN_MM_PANELS = 2 };
+
 /* The product of one weight format. A column is float[k], qn_act32[k / 32], qn_act256[k / 256], qn_act_bf16[(k + 31)
  * / 32] or qn_act512[(k + 511) / 512]. */
 typedef struct qn_mm {
     qn_act_kind act;
     /* columns one after the other; correct for any number of them; NULL for dtypes that are no weights */
     qn_mm_fn gemv;
-    qn_mm_fn gemv_streams;  /* the same, reading rows as streams of their own (kernel/gemv_streams.h), or NULL */
-    qn_mm_fn panel;         /* for `panel_cols` columns and more; NULL: gemv does them all */
-    const qn_mm_pack *pack; /* how panel wants its columns packed; NULL: as gemv does */
-    int panel_cols;
-    int panel_rows;    /* how many rows panel wants at a time; 0: any number */
-    int panel_streams; /* with fewer columns than this, panel is bound by memory and splits rows as gemv does */
+    qn_mm_fn gemv_streams; /* the same, reading rows as streams of their own (kernel/gemv_streams.h), or NULL */
+    qn_mm_panel panel[QN_MM_PANELS]; /* for columns from which on each is the fastest, in rising order */
 } qn_mm;
 
 /* How attention reads the rows of a cache in one format: the kernels of these names. */
@@ -164,6 +170,15 @@ static inline void qn__act_put(const qn_kernels *kernels, qn_act_kind act, void 
 static inline qn_mm_fn qn__mm_gemv(const qn_kernels *kernels, const qn_mm *mm)
 {
     return kernels->many_streams && mm->gemv_streams ? mm->gemv_streams : mm->gemv;
+}
+
+/* The panel kernel that multiplies so many columns fastest; NULL: gemv. */
+static inline const qn_mm_panel *qn__mm_panel(const qn_mm *mm, int64_t cols)
+{
+    const qn_mm_panel *panel = NULL;
+    for (int i = 0; i < QN_MM_PANELS; i++)
+        if (mm->panel[i].fn && cols >= mm->panel[i].from) panel = &mm->panel[i];
+    return panel;
 }
 
 /* Fills the tables of all levels for a machine that runs `levels` (bit l: level l). A missing level is the best one

@@ -10,8 +10,8 @@
 
 enum { SLOT_W, SLOT_X, SLOT_Y, SLOT_TILE, SLOT_SOURCE, SLOT_GROUPS };
 
-typedef enum mm_way { WAY_gemv, WAY_streams, WAY_panel, WAY_COUNT } mm_way;
-static const char *const ways[] = {"", ", streams", ", panel"};
+typedef enum mm_way { WAY_gemv, WAY_streams, WAY_panel, WAY_COUNT = WAY_panel + QN_MM_PANELS } mm_way;
+static const char *const ways[] = {"", ", streams", ", panel", ", second panel"};
 
 typedef struct product {
     qn_dtype dtype;
@@ -175,7 +175,12 @@ static void put_in_groups(check *t, const product *p, const qn_mm_pack *pack, in
 
 static qn_mm_fn kernel_of(const qn_mm *mm, mm_way way)
 {
-    return way == WAY_panel ? mm->panel : way == WAY_streams ? mm->gemv_streams : mm->gemv;
+    return way >= WAY_panel ? mm->panel[way - WAY_panel].fn : way == WAY_streams ? mm->gemv_streams : mm->gemv;
+}
+
+static const qn_mm_pack *pack_of(const qn_mm *mm, mm_way way)
+{
+    return way >= WAY_panel ? mm->panel[way - WAY_panel].pack : NULL;
 }
 
 /* Rows [r, r + rows) and columns [c, c + cols) into y, `stride` apart. */
@@ -196,7 +201,7 @@ static void multiply(check *t, const qn_kernels *kernels, const product *p, int3
         .tile = p->tile,
     };
     const qn_mm_fn fn = kernel_of(mm, p->way);
-    if (fn && p->way == WAY_panel && mm->pack) put_in_groups(t, p, mm->pack, c, cols, &args);
+    if (fn && pack_of(mm, p->way)) put_in_groups(t, p, pack_of(mm, p->way), c, cols, &args);
     (fn ? fn : mm->gemv)(&args);
 }
 
@@ -513,8 +518,8 @@ static void bench(check *t, qn_dtype dtype)
                 .cols = p.cols,
                 .tile = p.tile,
             };
-            if (!kernel_of(mm, way) || (way < WAY_panel && p.cols > 16 && mm->panel)) continue; /* nobody would */
-            if (way == WAY_panel && mm->pack) put_in_groups(t, &p, mm->pack, 0, p.cols, &args);
+            if (!kernel_of(mm, way) || (way < WAY_panel && p.cols > 16 && mm->panel[0].fn)) continue; /* nobody would */
+            if (pack_of(mm, way)) put_in_groups(t, &p, pack_of(mm, way), 0, p.cols, &args);
             snprintf(what, sizeof what, "%s, %d columns%s", t->row, p.cols, ways[way]);
             CHECK_BENCH(t, what, "Gop/s", 2.0 * (double)k * p.rows * p.cols, kernel_of(mm, way)(&args));
         }

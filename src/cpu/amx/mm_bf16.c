@@ -281,9 +281,5 @@ void qn__amx_mm_bf16_init(qn_kernels *kernels)
     kernels->split_act_bf16 = qn__amx_split_act_bf16;
     kernels->mm[QN_DTYPE_BF16] = (qn_mm){.act = QN_ACT_bf16,
                                          .gemv = gemv,
-                                         .panel = panel,
-                                         .pack = &pack,
-                                         .panel_cols = 2,
-                                         .panel_rows = ROWS,
-                                         .panel_streams = STREAMS};
+                                         .panel = {{panel, &pack, .from = 2, .rows = ROWS, .streams = STREAMS}}};
 }

@@ -339,8 +339,5 @@ void qn__amx_mm_f16_init(qn_kernels *kernels)
     kernels->split_act512 = qn__amx_split_act512;
     kernels->mm[QN_DTYPE_F16] = (qn_mm){.act = QN_ACT_512,
                                         .gemv = gemv,
-                                        .panel = mm_panel,
-                                        .pack = &pack,
-                                        .panel_cols = PANEL_FROM,
-                                        .panel_rows = ROWS};
+                                        .panel = {{.fn = mm_panel, .pack = &pack, .from = PANEL_FROM, .rows = ROWS}}};
 }

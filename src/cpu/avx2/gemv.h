@@ -20,7 +20,14 @@
  * 2.2 (2.8, 2.6, 2.2), of Q8_0 3.9, 3.2, 2.5 (3.0, 2.7, 2.5), 8 of IQ4_NL, Q5_0 and MXFP4 as fast as panels. */
 #define GEMV_COLS_MID 2
 #define GEMV_COLS_MAX 4
-enum { ROWS = 8, GEMV_PANEL_FROM = 5, GEMV_PANEL_FROM_32 = 9, DOT_MAX = 128, GEMV_PAIRS = 0 };
+enum {
+    ROWS = 8,
+    GEMV_PANEL_FROM = 5,
+    GEMV_PANEL_FROM_EXACT = 5,
+    GEMV_PANEL_FROM_32 = 9,
+    DOT_MAX = 128,
+    GEMV_PAIRS = 0
+};
 
 INLINE words pairs_to_words(words x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
 INLINE words w_dot_8(words s, words u, words q)

@@ -10,10 +10,14 @@
 #define FN(name) qn__avx512_##name
 #endif
 
-/* From 17 columns on panels are faster. Q4_K, GB/s of weights: 16 columns 4.6 (panel 4.3), 20 columns 3.5 (3.7). */
 #define GEMV_COLS_MID 4
 #define GEMV_COLS_MAX 8
-enum { ROWS = 16, GEMV_PANEL_FROM = 17, GEMV_PANEL_FROM_32 = 17, DOT_MAX = 255, GEMV_PAIRS = 1 };
+enum { ROWS = 16, GEMV_PANEL_FROM_EXACT = 17, DOT_MAX = 255, GEMV_PAIRS = 1 };
+#ifdef MAX_ROW_STRIDE /* Emerald Rapids, one thread, panels by gemv: Q4_K, 9 and 16 columns 1.1, 1.2; Q8_0 1.2, 1.1 */
+enum { GEMV_PANEL_FROM = 9, GEMV_PANEL_FROM_32 = 9 };
+#else /* Q4_K, GB/s of weights: 16 columns 4.6 (panel 4.3), 20 columns 3.5 (3.7) */
+enum { GEMV_PANEL_FROM = 17, GEMV_PANEL_FROM_32 = 17 };
+#endif
 
 #include "cpu/kernel/gemv.h"
 

@@ -407,10 +407,7 @@ QN_PANEL_FORMATS_EXACT(FORMAT)
 
 static void set(qn_mm *slot, qn_mm_fn fn, const qn_mm_pack *pack)
 {
-    slot->panel = fn;
-    slot->pack = pack;
-    slot->panel_cols = 1;
-    slot->panel_rows = 0;
+    slot->panel[0] = (qn_mm_panel){.fn = fn, .pack = pack, .from = 1};
 }
 
 void qn__avx512_mm_panel_init(qn_kernels *kernels)

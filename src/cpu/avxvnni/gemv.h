@@ -14,7 +14,14 @@
 
 #define GEMV_COLS_MID    4
 #define GEMV_COLS_MAX    4
-enum { ROWS = 8, GEMV_PANEL_FROM = 9, GEMV_PANEL_FROM_32 = 9, DOT_MAX = 255, GEMV_PAIRS = 0 };
+enum {
+    ROWS = 8,
+    GEMV_PANEL_FROM = 9,
+    GEMV_PANEL_FROM_EXACT = 9,
+    GEMV_PANEL_FROM_32 = 9,
+    DOT_MAX = 255,
+    GEMV_PAIRS = 0
+};
 
 INLINE words w_dot_8(words s, words u, words q)
 {

@@ -11,9 +11,9 @@
  * long as they stay below 256.
  *
  * A level's gemv.h defines FN(name), ROWS, how many columns its kernels take (GEMV_COLS_MID, GEMV_COLS_MAX), from
- * how many on a panel is faster (GEMV_PANEL_FROM, GEMV_PANEL_FROM_32 for blocks of 32), DOT_MAX (the greatest byte
- * whose products w_dot_8 adds exactly), and over its registers `words` and `reals` the functions w_... and r_... that
- * the files kernel/gemv_*.h use. Then it includes this. */
+ * how many on a panel is faster (GEMV_PANEL_FROM, _EXACT for Q2_K and Q3_K, _32 for blocks of 32), DOT_MAX (the
+ * greatest byte whose products w_dot_8 adds exactly), and over its registers `words` and `reals` the functions w_...
+ * and r_... that the files kernel/gemv_*.h use. Then it includes this. */
 #ifndef QN_CPU_KERNEL_GEMV_H
 #define QN_CPU_KERNEL_GEMV_H
 
@@ -57,14 +57,16 @@ void FN(gemv)(const qn_mm_args *a, const qn_gemv_kernel *kernel);
         FN(gemv)(a, &kernel); \
     }
 
-static inline void gemv_set(qn_mm *mm, qn_mm_fn fn, int panel_from)
+/* After panels are set. panel_from counts where this is the one that the machine uses (qn__mm_gemv). */
+static inline void gemv_set(qn_kernels *kernels, qn_dtype dtype, qn_mm_fn fn, int panel_from)
 {
+    qn_mm *mm = &kernels->mm[dtype];
 #ifdef MAX_ROW_STRIDE
-    (void)panel_from;
     mm->gemv_streams = fn;
+    if (kernels->many_streams) mm->panel[0].from = panel_from;
 #else
     mm->gemv = fn;
-    mm->panel_cols = panel_from;
+    if (!kernels->many_streams) mm->panel[0].from = panel_from;
 #endif
 }
 

@@ -463,7 +463,9 @@ OTHERS(FORMAT)
 
 void FN(gemv_256_init)(qn_kernels *kernels)
 {
-#define FORMAT(name) gemv_set(&kernels->mm[QN_DTYPE_##name], mm_##name, GEMV_PANEL_FROM);
+#define FORMAT(name) gemv_set(kernels, QN_DTYPE_##name, mm_##name, GEMV_PANEL_FROM);
     FORMATS_256(FORMAT)
 #undef FORMAT
+    gemv_set(kernels, QN_DTYPE_Q2_K, mm_Q2_K, GEMV_PANEL_FROM_EXACT);
+    gemv_set(kernels, QN_DTYPE_Q3_K, mm_Q3_K, GEMV_PANEL_FROM_EXACT);
 }

@@ -165,7 +165,7 @@ FORMATS_32(FORMAT)
 
 void FN(gemv_32_init)(qn_kernels *kernels)
 {
-#define FORMAT(name, off, max, scale, with_min) gemv_set(&kernels->mm[QN_DTYPE_##name], mm_##name, GEMV_PANEL_FROM_32);
+#define FORMAT(name, off, max, scale, with_min) gemv_set(kernels, QN_DTYPE_##name, mm_##name, GEMV_PANEL_FROM_32);
     FORMATS_32(FORMAT)
 #undef FORMAT
 }

@@ -151,7 +151,7 @@ void FN(gemv_float_init)(qn_kernels *kernels)
 {
 #define FORMAT(name, bytes, panel_from) \
     any_##name = kernels->mm[QN_DTYPE_##name].gemv; \
-    gemv_set(&kernels->mm[QN_DTYPE_##name], mm_eights_##name, panel_from);
+    gemv_set(kernels, QN_DTYPE_##name, mm_eights_##name, panel_from);
     FLOAT_FORMATS
 #undef FORMAT
 }

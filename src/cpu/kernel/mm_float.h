@@ -253,9 +253,7 @@ static void mm_init(qn_kernels *kernels)
     if (kernels->mm[QN_DTYPE_##name].act == QN_ACT_f32) \
         kernels->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_f32, \
                                                .gemv = mm_##name, \
-                                               .panel = mm_##name, \
-                                               .panel_cols = PANEL_COLS, \
-                                               .panel_rows = PANEL_ROWS};
+                                               .panel = {{.fn = mm_##name, .from = PANEL_COLS, .rows = PANEL_ROWS}}};
 #define SET_real(name) SET_block(name)
 #define SET_integer(name)
 #define SET_boolean(name)

@@ -326,9 +326,9 @@ QN_INTS_256(FORMAT)
 
 static void set(qn_mm *slot, qn_mm_fn fn, const qn_mm_pack *pack)
 {
-    slot->panel = fn;
-    slot->pack = pack;
-    slot->panel_cols = 2;
+    slot->panel[0].fn = fn;
+    slot->panel[0].pack = pack;
+    slot->panel[0].from = 2;
 }
 
 void FN(mm_panel_init)(qn_kernels *kernels)

@@ -4,7 +4,7 @@
 
 void qn__kernels_init_ref(qn_kernels *kernels)
 {
-    *kernels = (qn_kernels){.level = QN_CPU_ref, .outer_lanes = 64};
+    *kernels = (qn_kernels){.level = QN_CPU_ref, .outer_lanes = 64, .many_streams = kernels->many_streams};
 #define QN_KERNEL(name, bound, ret, params) kernels->name = qn__ref_##name;
 #include "cpu/kernel/kernels.def"
 #undef QN_KERNEL

@@ -23,8 +23,8 @@ static int64_t n_columns(const qn_node *node) { return qn__row_count(&node->src[
 typedef struct plan {
     const qn_mm *mm;
     qn_mm_fn fn;
-    const qn_mm_pack *pack; /* NULL: columns one after the other */
-    bool panel;
+    const qn_mm_pack *pack;      /* NULL: columns one after the other */
+    const qn_mm_panel *panel;    /* NULL: by gemv */
     bool direct;                 /* floats, in place in x, with a stride of `stride` elements */
     int64_t k, cols, groups;     /* groups of columns: as many as columns without a pack */
     int64_t group_bytes, stride; /* group_bytes: of all its blocks */
@@ -36,9 +36,9 @@ static plan plan_of(const qn_kernels *kernels, const qn_node *node)
 {
     const qn_layout *x = &node->src[0]->layout;
     plan p = {.mm = &kernels->mm[node->src[1]->dtype], .k = qn__row_size(x), .cols = n_columns(node)};
-    p.panel = p.mm->panel && p.cols >= p.mm->panel_cols;
-    p.fn = p.panel ? p.mm->panel : qn__mm_gemv(kernels, p.mm);
-    p.pack = p.panel ? p.mm->pack : NULL;
+    p.panel = qn__mm_panel(p.mm, p.cols);
+    p.fn = p.panel ? p.panel->fn : qn__mm_gemv(kernels, p.mm);
+    p.pack = p.panel ? p.panel->pack : NULL;
     p.direct = p.mm->act == QN_ACT_f32 && !p.pack && qn__row_step(x) == 1 && qn__rows_uniform(x, &p.stride);
     p.groups = p.pack ? (p.cols + p.pack->cols - 1) / p.pack->cols : p.cols;
     p.group_bytes =
@@ -76,13 +76,13 @@ static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 }
 
 /* Bound by memory: rows in large tiles. */
-static bool streams(const plan *p) { return !p->panel || p->cols < p->mm->panel_streams; }
+static bool streams(const plan *p) { return !p->panel || p->cols < p->panel->streams; }
 
 /* Few columns: some tiles for each thread, so that a slow thread can leave some to others; not many, since the first
  * rows of a tile are not prefetched (kernel/gemv.h). */
 static int64_t tile_rows(const plan *p, const qn_node *node)
 {
-    if (!streams(p)) return p->mm->panel_rows > 0 ? p->mm->panel_rows : PANEL_ROWS;
+    if (!streams(p)) return p->panel->rows > 0 ? p->panel->rows : PANEL_ROWS;
     const int64_t rows = (node->src[1]->layout.dim[0] + TILES * 16 - 1) / (TILES * 16) * 16;
     return rows < TILE_ROWS_MIN ? TILE_ROWS_MIN : rows > TILE_ROWS_MAX ? TILE_ROWS_MAX : rows;
 }

@@ -25,11 +25,11 @@ typedef struct plan {
     qn_mm_fn gemv;
     bool direct;                    /* rows of x are columns already */
     bool single;                    /* one token: columns stay where they are */
-    bool panels;                    /* an expert may have enough columns for the panel kernel */
+    bool panels;                    /* an expert may have enough columns for a panel kernel */
     int64_t n, u, k, e, m;          /* places: n u; experts: e */
     int64_t x_rows, slots, experts; /* experts: those that can have work */
-    int64_t gemv_rows, panel_rows;  /* of a tile */
-    int64_t col_bytes, group_bytes; /* of a column, of a packed group */
+    int64_t gemv_rows;              /* of a tile */
+    int64_t blocks, col_bytes;      /* of a column */
     int64_t cols_at, sorted_at, bytes;
 } plan;
 
@@ -44,6 +44,8 @@ typedef struct route {
 static int64_t parts(int64_t x, int64_t size) { return (x + size - 1) / size; }
 static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
+static int64_t group_bytes(const plan *p, const qn_mm_pack *pack) { return p->blocks * (int64_t)pack->block_bytes; }
+
 static plan plan_of(const qn_kernels *kernels, const qn_node *node)
 {
     const qn_layout *x = &node->src[0]->layout, *w = &node->src[1]->layout, *ids = &node->src[2]->layout;
@@ -56,24 +58,26 @@ static plan plan_of(const qn_kernels *kernels, const qn_node *node)
     p.slots = p.n * p.u;
     p.experts = p.slots < p.e ? p.slots : p.e;
     p.single = p.n == 1;
-    p.panels = p.mm->panel && !p.single && p.n >= p.mm->panel_cols;
+    p.panels = !p.single && qn__mm_panel(p.mm, p.n);
     p.direct = p.mm->act == QN_ACT_f32 && qn__row_step(x) == 1;
 
     const int64_t rows = parts(p.m, parts(TILES, p.experts > 0 ? p.experts : 1) * 16) * 16;
     p.gemv_rows = rows < TILE_ROWS_MIN ? TILE_ROWS_MIN : rows > TILE_ROWS_MAX ? TILE_ROWS_MAX : rows;
-    p.panel_rows = p.mm->panel_rows > 0 ? p.mm->panel_rows : PANEL_ROWS;
 
-    const qn_mm_pack *pack = p.panels ? p.mm->pack : NULL;
-    const int64_t blocks = qn__act_blocks(p.mm->act, p.k);
-    p.col_bytes = blocks * qn__act_block_bytes(p.mm->act);
-    p.group_bytes = pack ? blocks * (int64_t)pack->block_bytes : p.col_bytes;
+    p.blocks = qn__act_blocks(p.mm->act, p.k);
+    p.col_bytes = p.blocks * qn__act_block_bytes(p.mm->act);
     /* however the places fall, an expert's last group is the only one that is not full */
-    const int64_t a_column = pack ? parts(p.group_bytes, pack->cols) : 0;
+    int64_t a_column = p.col_bytes, a_group = 0;
+    for (int i = 0; p.panels && i < QN_MM_PANELS; i++) {
+        const qn_mm_pack *pack = p.mm->panel[i].fn ? p.mm->panel[i].pack : NULL;
+        if (!pack) continue;
+        const int64_t bytes = group_bytes(&p, pack), part = parts(bytes, pack->cols);
+        if (a_column < part) a_column = part;
+        if (a_group < bytes) a_group = bytes;
+    }
     p.cols_at = aligned((3 * p.experts + 3) * 8 + (p.experts + p.slots + p.e) * 4);
     p.sorted_at = p.cols_at + aligned(p.direct ? 0 : p.x_rows * p.col_bytes);
-    p.bytes = p.sorted_at + (p.single ? 0
-                                      : p.slots * (a_column > p.col_bytes ? a_column : p.col_bytes) +
-                                            p.experts * ((pack ? p.group_bytes : 0) + 64));
+    p.bytes = p.sorted_at + (p.single ? 0 : p.slots * a_column + p.experts * (a_group + 64));
     return p;
 }
 
@@ -116,6 +120,8 @@ static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *er
            (qn__want_dtype(node, "the bias", b, QN_DTYPE_F32, err) && qn__want_dense_rows(node, "the bias", b, err));
 }
 
+static int64_t panel_rows(const qn_mm_panel *panel) { return panel->rows > 0 ? panel->rows : PANEL_ROWS; }
+
 static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
     return (uint64_t)plan_of(kernels, node).bytes;
@@ -136,14 +142,28 @@ static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, 
         *chunk = GATHER;
         return p.single ? 0 : p.slots;
     }
-    const int64_t gemv = parts(p.m, p.gemv_rows), panel = p.panels ? parts(p.m, p.panel_rows) : 0;
-    return p.experts * (gemv > panel ? gemv : panel);
+    int64_t most = parts(p.m, p.gemv_rows);
+    for (int i = 0; p.panels && i < QN_MM_PANELS; i++) {
+        const int64_t tiles = parts(p.m, panel_rows(&p.mm->panel[i]));
+        if (most < tiles) most = tiles;
+    }
+    return p.experts * most;
 }
 
 /* ---- phase 0 ---- */
 
-static bool by_panel(const plan *p, int64_t cols) { return p->panels && cols >= p->mm->panel_cols; }
-static int64_t tile_rows(const plan *p, int64_t cols) { return by_panel(p, cols) ? p->panel_rows : p->gemv_rows; }
+/* Of an expert with so many columns. */
+static const qn_mm_panel *panel_of(const plan *p, int64_t cols) { return p->panels ? qn__mm_panel(p->mm, cols) : NULL; }
+static const qn_mm_pack *pack_of(const plan *p, int64_t cols)
+{
+    const qn_mm_panel *panel = panel_of(p, cols);
+    return panel ? panel->pack : NULL;
+}
+static int64_t tile_rows(const plan *p, int64_t cols)
+{
+    const qn_mm_panel *panel = panel_of(p, cols);
+    return panel ? panel_rows(panel) : p->gemv_rows;
+}
 
 static float *y_of(const qn_task *t, const plan *p, int64_t slot) { return (float *)(void *)t->dst.data + slot * p->m; }
 
@@ -178,8 +198,8 @@ static void sort_places(const qn_task *t, const plan *p)
         r.count[e] = (int32_t)first;
         first += cols;
         tile += parts(p->m, tile_rows(p, cols));
-        const qn_mm_pack *pack = by_panel(p, cols) ? p->mm->pack : NULL;
-        at += aligned(pack ? parts(cols, pack->cols) * p->group_bytes : cols * p->col_bytes);
+        const qn_mm_pack *pack = pack_of(p, cols);
+        at += aligned(pack ? parts(cols, pack->cols) * group_bytes(p, pack) : cols * p->col_bytes);
     }
     *r.n_experts = n;
     r.first[n] = first;
@@ -242,14 +262,14 @@ static void bring_together(const qn_task *t, const plan *p)
         if (item >= r.first[i + 1]) i++;
         const int64_t cols = r.first[i + 1] - r.first[i], c = item - r.first[i];
         const uint8_t *from = column(t, p, &r, r.slot[item]);
-        const qn_mm_pack *pack = by_panel(p, cols) ? p->mm->pack : NULL;
+        const qn_mm_pack *pack = pack_of(p, cols);
         if (!pack) {
             memcpy(r.sorted + r.at[i] + c * p->col_bytes, from, (size_t)p->col_bytes);
             continue;
         }
         const size_t stride = (size_t)parts(cols, pack->cols) * pack->block_bytes;
         uint8_t *group = r.sorted + r.at[i] + c / pack->cols * (int64_t)pack->block_bytes;
-        pack->put(group, stride, (int)(c % pack->cols), from, qn__act_blocks(p->mm->act, p->k));
+        pack->put(group, stride, (int)(c % pack->cols), from, p->blocks);
     }
 }
 
@@ -261,8 +281,8 @@ static void tile_product(const qn_task *t, const plan *p, const route *r, int64_
 {
     const qn_view *w = &t->src[1];
     const int64_t cols = r->first[i + 1] - r->first[i], e = r->expert[i];
-    const bool panel = by_panel(p, cols);
-    const qn_mm_pack *pack = panel ? p->mm->pack : NULL;
+    const qn_mm_panel *panel = panel_of(p, cols);
+    const qn_mm_pack *pack = panel ? panel->pack : NULL;
     const int64_t row_bytes =
         p->m > 1 ? qn__elems_bytes(w->dtype, w->layout.stride[1]) : qn_dtype_row_bytes(w->dtype, p->k);
     const int64_t n_groups = pack ? parts(cols, pack->cols) : cols, group_cols = pack ? pack->cols : 1;
@@ -292,7 +312,7 @@ static void tile_product(const qn_task *t, const plan *p, const route *r, int64_
         if (p->k == 0)
             for (int64_t j = 0; j < n; j++) memset(args.y + j * args.y_stride, 0, (size_t)rows * sizeof(float));
         else
-            (panel ? p->mm->panel : p->gemv)(&args);
+            (panel ? panel->fn : p->gemv)(&args);
         for (int64_t j = 0; j < n; j++) {
             float *y = y_of(t, p, slot[j]) + row;
             const float *from = args.y + j * args.y_stride;
@@ -325,12 +345,20 @@ static void run(const qn_task *t)
     phases[t->phase](t, &p);
 }
 
+static bool same_panels(const qn_mm *a, const qn_mm *b)
+{
+    for (int i = 0; i < QN_MM_PANELS; i++) {
+        const qn_mm_panel *p = &a->panel[i], *q = &b->panel[i];
+        if (!p->fn != !q->fn || p->pack != q->pack || p->from != q->from || p->rows != q->rows) return false;
+    }
+    return true;
+}
+
 /* Other experts' rows may have another size; tiles, which only phase 2 reads, would then differ. */
 bool qn__cpu_linear_experts_shares(const qn_kernels *kernels, const qn_node *a, const qn_node *b)
 {
     const plan p = plan_of(kernels, a), q = plan_of(kernels, b);
-    return a->src[2] == b->src[2] && p.mm->act == q.mm->act && p.mm->pack == q.mm->pack &&
-           p.mm->panel_cols == q.mm->panel_cols && p.e == q.e && p.m == q.m && p.panel_rows == q.panel_rows &&
+    return a->src[2] == b->src[2] && p.mm->act == q.mm->act && same_panels(p.mm, q.mm) && p.e == q.e && p.m == q.m &&
            p.panels == q.panels &&
            ((const qn_strict_attrs *)a->attrs)->strict == ((const qn_strict_attrs *)b->attrs)->strict;
 }
