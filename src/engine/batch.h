@@ -80,6 +80,7 @@ typedef struct qn_pace {
     double least_s; /* the shortest step in which nothing but prompts was read; 0: there was none */
     double lost_s;  /* of steps that were stopped, and is not made up for yet */
     double slow;    /* by how much the last steps took longer than was expected; 1 where they did not */
+    double tail;    /* what one of a hundred steps that only decode takes at least, by their average; 0: not known */
     bool stops;     /* a step can be stopped */
     int32_t since[QN_PACE_CLASSES];
 } qn_pace;

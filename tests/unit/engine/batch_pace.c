@@ -116,6 +116,27 @@ static void others_use_it(void **state)
     assert_true(p.slow == 3);
 }
 
+/* Where one step in twenty takes twice as long whatever is read, less is read, for 0.4 times what decoding takes; once
+ * no step has for long, as much as before. */
+static void slow_steps(void **state)
+{
+    (void)state;
+    static const machine m = {100e-3, 5e-3, 5e-3, 0};
+    const int n = 8;
+    qn_pace p = {0};
+    int n_read = 0;
+    for (int i = 0; i < 40; i++) qn__pace_note(&p, n, 0, 0, decode_time(&m, n));
+    for (int i = 0; i < 20; i++) (void)one_step(&p, &m, n, 0, &n_read);
+    assert_in_range(n_read, 24, 26); /* 0.9 of 140 ms */
+    for (int i = 0; i < 400; i++) qn__pace_note(&p, n, 0, 0, decode_time(&m, n) * (i % 20 ? 1 : 2));
+    assert_true(p.tail > 1.7 && p.tail < 2.2);
+    for (int i = 0; i < 20; i++) (void)one_step(&p, &m, n, 0, &n_read);
+    assert_in_range(n_read, 10, 12);
+    for (int i = 0; i < 2000; i++) qn__pace_note(&p, n, 0, 0, decode_time(&m, n));
+    for (int i = 0; i < 20; i++) (void)one_step(&p, &m, n, 0, &n_read);
+    assert_in_range(n_read, 24, 26);
+}
+
 /* A token that is read alone, in large steps, takes less time than beside streams. */
 static void alone_and_beside(void **state)
 {
@@ -231,9 +252,9 @@ static void bounds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(twice_at_most), cmocka_unit_test(depths),
-                                       cmocka_unit_test(others_use_it), cmocka_unit_test(alone_and_beside),
-                                       cmocka_unit_test(long_alone),    cmocka_unit_test(stopped),
-                                       cmocka_unit_test(slow_alone),    cmocka_unit_test(bounds)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(twice_at_most), cmocka_unit_test(depths),           cmocka_unit_test(others_use_it),
+        cmocka_unit_test(slow_steps),    cmocka_unit_test(alone_and_beside), cmocka_unit_test(long_alone),
+        cmocka_unit_test(stopped),       cmocka_unit_test(slow_alone),       cmocka_unit_test(bounds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
