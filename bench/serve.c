@@ -179,7 +179,7 @@ static void until_over(stream *s, int n, const stream *which)
         if (!streams_wait(s, n, -1)) break;
 }
 
-/* Of the answer to a long prompt: the first may be a part of a character, and none of its text. */
+/* Of the answer to a long prompt: its first token may be a control token, which has no text. */
 enum { LONG_TOKENS = 8 };
 static int64_t first_text(const stream *s)
 {

@@ -19,7 +19,7 @@ enum {
  * less is aimed at. On a machine that others use one step in a hundred takes half as long again and more whatever it
  * does: less still is aimed at, so that with prompts that one takes MOST_TIMES the usual. An Emerald Rapids where it
  * takes twice as long, 8 streams beside a prompt of 3 K, 99th percentile by the median, and the prompt's time by that
- * alone: always 0.9: 3.0 to 4.0, 3.4 to 3.6; at least 0.5: 2.3 to 3.4, 2.9 to 3.7; at least 0.4: 2.0 to 2.7, 3.0. */
+ * alone: always 0.9: 3.0 to 4.0, 3.4 to 3.6; at least 0.5: 2.3 to 3.4, 2.9 to 3.7; 0.4: 2.0 to 2.9, 3.0 to 3.8. */
 static const double AIM = 0.9, LEAST_AIM = 0.4, MOST_TIMES = 2.2;
 static const double TAIL_STEP = 0.08;
 /* A step that keeps nobody waiting: whoever comes meanwhile begins after it, and a cancelled request is noticed. */
@@ -98,7 +98,7 @@ static double crowd(double decode)
     return decode > most ? decode : most > CROWD_SECONDS ? most : CROWD_SECONDS;
 }
 
-/* Of prompts, by what decoding takes. */
+/* How long a step reads prompts, in times of its decoding. */
 static double aim(const qn_pace *p)
 {
     const double rest = p->tail > 0 ? MOST_TIMES / p->tail - 1 : AIM;

@@ -433,7 +433,7 @@ static void large_sums(check *t, qn_dtype dtype)
     if (largest < 1 << 24 && dtype != QN_DTYPE_Q2_K && dtype != QN_DTYPE_Q3_K) check_fail(t, "no sum passes 2^24");
     static const int32_t some[] = {1, 2, 3, 4, 5, 8, COLS};
     for (p.way = WAY_gemv; p.way < WAY_COUNT; p.way++)
-        for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+        for (size_t i = 0; kernel_of(&t->kernels->mm[dtype], p.way) && i < sizeof some / sizeof some[0]; i++)
             for (int32_t c = 0; c + some[i] <= COLS; c += some[i]) {
                 multiply(t, t->kernels, &p, 0, ROWS, c, some[i], p.y, ROWS);
                 check_same(t, p.y, want + c * ROWS, (int64_t)some[i] * ROWS, "by the definition");
@@ -454,6 +454,7 @@ static void damaged(check *t, product *p, bits kind)
         x[17 % p->k] = bad[i];
         qn__act_put(t->kernels, p->act, p->x + p->x_bytes, x, p->k);
         for (p->way = WAY_gemv; p->way < WAY_COUNT; p->way++) {
+            if (!kernel_of(&t->kernels->mm[p->dtype], p->way)) continue;
             multiply(t, t->kernels, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
             for (int32_t c = 0; c < p->cols; c++)
                 for (int32_t r = 0; r < p->rows; r++) {

@@ -239,8 +239,8 @@ static void row_panel(const qn_mm_args *a, const void *which, int32_t first_row,
     const uint8_t *row[2][LANES];
     for (int h = 0; h < 2; h++) panel_rows(a, first_row + h * LANES, row[h]);
     panel_clear(y, (int64_t)n_cols * ROWS);
-    /* Behind full groups the columns that the last one lacks are multiplied too, whatever they hold: configuring tiles
-     * takes as long. */
+    /* Once for all groups: configuring tiles for a last one that is not full takes as long as multiplying the columns
+     * that it lacks, whatever they hold. */
     if (n_cols < COLS) qn__tile_config(n_cols);
 
     for (int64_t b = 0; b < n_blocks; b++) {

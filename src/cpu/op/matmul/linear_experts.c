@@ -144,7 +144,7 @@ static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, 
     }
     int64_t most = parts(p.m, p.gemv_rows);
     for (int i = 0; p.panels && i < QN_MM_PANELS; i++) {
-        const int64_t tiles = parts(p.m, panel_rows(&p.mm->panel[i]));
+        const int64_t tiles = p.mm->panel[i].fn ? parts(p.m, panel_rows(&p.mm->panel[i])) : 0;
         if (most < tiles) most = tiles;
     }
     return p.experts * most;
