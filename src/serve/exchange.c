@@ -127,10 +127,12 @@ void exchange_refuse(exchange *x, const problem *p)
 
 void exchange_ignores(exchange *x, const char *what)
 {
+    pthread_mutex_lock(&x->lock);
     const size_t n = strlen(x->warning);
     snprintf(x->warning + n, sizeof(x->warning) - n, "%s%s", n ? ", " : "", what);
     for (char *c = x->warning; *c; c++)
         if (*c < ' ' || *c > '~') *c = '?'; /* it becomes a header */
+    pthread_mutex_unlock(&x->lock);
 }
 
 void exchange_begin_stream(exchange *x)

@@ -370,14 +370,18 @@ static void log_request(exchange *x, bool whole)
     text_printf(&line, "%llu %s %s: %d%s", (unsigned long long)x->id, x->route->method, x->route->path, x->status,
                 whole ? "" : ", the client left");
     if (x->key[0]) text_printf(&line, ", key %s", x->key_name[0] ? x->key_name : x->key);
+    pthread_mutex_lock(&x->server->models_lock); /* a client may leave while his request still gets its model */
     if (x->model) text_printf(&line, ", %s", x->model->name);
+    pthread_mutex_unlock(&x->server->models_lock);
     pthread_mutex_lock(&x->lock);
     answers *a = x->answers;
     pthread_mutex_unlock(&x->lock);
     if (a && x->server->o.log_prompts) answers_log(a);
     if (a) answers_tell(a, &line);
     text_printf(&line, ", %.0f ms in all", (double)(now_ns() - x->began_ns) * 1e-6);
+    pthread_mutex_lock(&x->lock);
     if (x->warning[0]) text_printf(&line, ", ignored %s", x->warning);
+    pthread_mutex_unlock(&x->lock);
     if (!line.failed) x->server->o.log(line.data);
     text_deinit(&line);
 }
