@@ -9,29 +9,32 @@
 
 /* ---- keys ---- */
 
-static bool check_key(server *s, header_fn header, void *ctx, exchange *x, problem *p)
+/* Of one key, so that others have room: each is counted by those that come behind it. */
+static bool check_number(exchange *x, const char id[KEY_ID], const char name[KEY_NAME], problem *p)
 {
+    server *s = x->server;
+    int n = 0;
+    pthread_mutex_lock(&s->lock);
+    memcpy(x->key, id, sizeof(x->key));
+    memcpy(x->key_name, name, sizeof(x->key_name));
+    for (const exchange *other = s->exchanges; other; other = other->next) n += strcmp(other->key, x->key) == 0;
+    pthread_mutex_unlock(&s->lock);
+    return !s->o.requests_per_key || n <= s->o.requests_per_key ||
+           problem_set(p, 429, "", "%d requests with this key are under way already (--requests-per-key)", n - 1);
+}
+
+static bool check_key(exchange *x, header_fn header, void *ctx, problem *p)
+{
+    char id[KEY_ID] = "", name[KEY_NAME] = "";
     const char *given = header(ctx, "Authorization");
     if (given && strncasecmp(given, "Bearer ", 7) == 0)
         given += 7;
     else
         given = header(ctx, "x-api-key");
-    if (keys_find(s, given, x)) return true;
+    if (keys_find(x->server, given, id, name)) return check_number(x, id, name, p);
     snprintf(p->code, sizeof(p->code), "invalid_api_key");
     return problem_set(p, 401, "",
                        given ? "that is none of this server's keys" : "a key is needed: Authorization: Bearer KEY");
-}
-
-/* Of one key, so that others have room. */
-static bool check_number(server *s, const exchange *x, problem *p)
-{
-    int n = 0;
-    if (!s->o.requests_per_key || !x->key[0]) return true;
-    pthread_mutex_lock(&s->lock);
-    for (const exchange *other = s->exchanges; other; other = other->next) n += strcmp(other->key, x->key) == 0;
-    pthread_mutex_unlock(&s->lock);
-    return n <= s->o.requests_per_key ||
-           problem_set(p, 429, "", "%d requests with this key are under way already (--requests-per-key)", n - 1);
 }
 
 /* ---- names ---- */
@@ -112,5 +115,5 @@ bool access_check(exchange *x, const route *r, header_fn header, void *ctx, prob
     server *s = x->server;
     if (!check_host(s, header, ctx, p) || !check_origin(s, header, ctx, x->cors, sizeof(x->cors), p)) return false;
     if (r->open || !s->o.n_keys) return true;
-    return check_key(s, header, ctx, x, p) && check_number(s, x, p);
+    return check_key(x, header, ctx, p);
 }

@@ -324,14 +324,14 @@ static void end_choice(choice *c, finish how)
     if (c->a->q.stream || c->a->d->always) c->a->d->end_choice(c->a, c);
 }
 
-/* The model's part is over: what was held back comes out. */
-static void flush(choice *c)
+/* The model's part is over, or, cut, nothing more of it is wanted: what was held back comes out. */
+static void flush(choice *c, bool cut)
 {
     const qn_chat_event *events;
     char rest[16];
     size_t n;
     if (c->reader) {
-        if (qn_chat_reader_finish(c->reader, c->end != QN_BATCH_END_stop, &events, &n, NULL) == QN_OK)
+        if (qn_chat_reader_finish(c->reader, cut, &events, &n, NULL) == QN_OK)
             read_events(c, events, n);
         else
             c->no_memory = true;
@@ -353,13 +353,13 @@ static void over(choice *c)
         problem_error(&p, "", &c->error);
         fail(a, &p);
     } else if (c->end == QN_BATCH_END_cancelled && !c->ended && a->stopped) {
-        flush(c);
+        flush(c, true);
         end_choice(c, FINISH_cancelled);
     } else if (c->end == QN_BATCH_END_cancelled && !c->ended) {
         problem_set(&p, 503, "", "the server is stopping");
         fail(a, &p);
     } else if (!c->ended) {
-        flush(c);
+        flush(c, c->end != QN_BATCH_END_stop);
         const bool stops = c->stop.hit || (c->end == QN_BATCH_END_stop && !a->q.only_reads);
         end_choice(c, stops ? FINISH_stop : FINISH_length);
     }
@@ -418,7 +418,7 @@ static void take_in(choice *c, batch_of_events *b)
         }
         const bool large = is_too_large(c) && !c->stop.hit;
         if (!c->stop.hit && !large) continue;
-        if (large) flush(c);
+        if (large) flush(c, true);
         end_choice(c, large ? FINISH_length : FINISH_stop);
         qn_batcher_cancel(a->x->model->batcher, c->id);
     }

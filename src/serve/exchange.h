@@ -59,6 +59,7 @@ struct dialect {
 };
 
 /* ---- exchanges ---- */
+enum { KEY_ID = 24, KEY_NAME = 48 };
 typedef struct peer peer; /* a connection */
 struct exchange {
     exchange *next, *prev; /* server.exchanges */
@@ -68,15 +69,15 @@ struct exchange {
     char *path;
     uint64_t id;
     _Atomic int refs;
-    char key[24];      /* which of the server's keys it came with: names it for the batcher */
-    char key_name[48]; /* for the log; "": it has none */
-    bool anthropic;    /* sent anthropic-version */
-    model *model;      /* held; NULL: none */
-    int adapter;       /* 1 + the number of the one of --lora that was named with it; 0: none */
-    const char *named; /* what the client calls it; of `json` or `query_model` */
-    model *waits_for;  /* under models_lock */
-    json_t *json;      /* the body, once it was parsed */
-    char *query_model; /* "?model=", or NULL */
+    char key[KEY_ID];        /* which of the server's keys it came with: names it for the batcher; written under lock */
+    char key_name[KEY_NAME]; /* for the log; "": it has none */
+    bool anthropic;          /* sent anthropic-version */
+    model *model;            /* held; NULL: none */
+    int adapter;             /* 1 + the number of the one of --lora that was named with it; 0: none */
+    const char *named;       /* what the client calls it; of `json` or `query_model` */
+    model *waits_for;        /* under models_lock */
+    json_t *json;            /* the body, once it was parsed */
+    char *query_model;       /* "?model=", or NULL */
     text body;
     problem *refusal;       /* told when the body is over, or no more of it comes; it is thrown away. NULL: none */
     _Atomic bool whole;     /* the request is all there: its reply is waited for when the server stops */
@@ -159,7 +160,7 @@ struct server {
     struct keys *keys;
     int n_key_ids;
 
-    pthread_mutex_t responses_lock; /* taken alone */
+    pthread_mutex_t responses_lock; /* nothing else is taken under it */
     stored *responses;
 
     pthread_mutex_t events_lock;
@@ -241,7 +242,7 @@ bool access_check(exchange *x, const route *r, header_fn header, void *ctx, prob
 typedef struct keys keys;
 bool keys_set(server *s, const serve_key *list, int n); /* copied; false when out of memory */
 /* Fills in whose it is. */
-bool keys_find(server *s, const char *given, exchange *x);
+bool keys_find(server *s, const char *given, char id[KEY_ID], char name[KEY_NAME]);
 void keys_deinit(server *s);
 
 #endif

@@ -316,6 +316,19 @@ static void leave(exchange *x)
     exchange_wake(x);
 }
 
+/* False: there is something to do for it, and it goes on at once. */
+static bool suspend(exchange *x, struct MHD_Connection *connection)
+{
+    pthread_mutex_lock(&x->lock);
+    const bool waits = !x->ready && !x->gone;
+    if (waits) {
+        x->suspended = true;
+        MHD_suspend_connection(connection);
+    }
+    pthread_mutex_unlock(&x->lock);
+    return waits;
+}
+
 /* The request is whole. */
 static enum MHD_Result go_on(exchange *x, struct MHD_Connection *connection)
 {
@@ -331,10 +344,7 @@ static enum MHD_Result go_on(exchange *x, struct MHD_Connection *connection)
         exchange_handle(x);
         return send_reply(x);
     }
-    pthread_mutex_lock(&x->lock);
-    x->suspended = true;
-    MHD_suspend_connection(connection);
-    pthread_mutex_unlock(&x->lock);
+    if (!suspend(x, connection)) return go_on(x, connection);
     if (x->begun) return MHD_YES;
     x->begun = true;
     if (set_exchange(x, x))
@@ -367,15 +377,16 @@ static void log_request(exchange *x, bool whole)
 {
     text line = {0};
     if (!x->server->o.log || !x->route) return;
-    text_printf(&line, "%llu %s %s: %d%s", (unsigned long long)x->id, x->route->method, x->route->path, x->status,
-                whole ? "" : ", the client left");
-    if (x->key[0]) text_printf(&line, ", key %s", x->key_name[0] ? x->key_name : x->key);
-    pthread_mutex_lock(&x->server->models_lock); /* a client may leave while his request still gets its model */
-    if (x->model) text_printf(&line, ", %s", x->model->name);
-    pthread_mutex_unlock(&x->server->models_lock);
-    pthread_mutex_lock(&x->lock);
+    pthread_mutex_lock(&x->lock); /* a client may leave while a worker still replies to him */
+    const int status = x->status;
     answers *a = x->answers;
     pthread_mutex_unlock(&x->lock);
+    text_printf(&line, "%llu %s %s: %d%s", (unsigned long long)x->id, x->route->method, x->route->path, status,
+                whole ? "" : ", the client left");
+    if (x->key[0]) text_printf(&line, ", key %s", x->key_name[0] ? x->key_name : x->key);
+    pthread_mutex_lock(&x->server->models_lock); /* or while it gets its model */
+    if (x->model) text_printf(&line, ", %s", x->model->name);
+    pthread_mutex_unlock(&x->server->models_lock);
     if (a && x->server->o.log_prompts) answers_log(a);
     if (a) answers_tell(a, &line);
     text_printf(&line, ", %.0f ms in all", (double)(now_ns() - x->began_ns) * 1e-6);

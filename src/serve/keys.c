@@ -61,15 +61,15 @@ static bool same_secret(const char *a, const char *b)
     return !differ;
 }
 
-bool keys_find(server *s, const char *given, exchange *x)
+bool keys_find(server *s, const char *given, char id[KEY_ID], char name[KEY_NAME])
 {
     const key *found = NULL;
     pthread_mutex_lock(&s->keys_lock);
     for (int i = 0; given && s->keys && i < s->keys->n; i++)
         if (same_secret(s->keys->item[i].secret, given)) found = &s->keys->item[i];
     if (found) {
-        snprintf(x->key, sizeof(x->key), "%d", found->id);
-        snprintf(x->key_name, sizeof(x->key_name), "%.*s", (int)sizeof(x->key_name) - 1, found->name);
+        snprintf(id, KEY_ID, "%d", found->id);
+        snprintf(name, KEY_NAME, "%.*s", KEY_NAME - 1, found->name);
     }
     pthread_mutex_unlock(&s->keys_lock);
     return found != NULL;

@@ -133,6 +133,7 @@ static bool failed(const model *m, const qn_error *err, problem *p)
         return problem_set(p, 404, "model", "the file of %s is gone: %s", m->name, strerror(why));
     }
     p->no_room = err->status == QN_STATUS_limit;
+    p->given_up = err->status == QN_STATUS_cancelled;
     const bool full = err->status == QN_STATUS_limit || err->status == QN_STATUS_nomem;
     return problem_set(p,
                        full                                 ? 503
@@ -212,7 +213,7 @@ bool model_load(model *m, uint64_t limit, problem *p)
     return true;
 }
 
-void model_unload(model *m)
+void model_keep_counts(model *m)
 {
     qn_batcher_stats b = {0};
     if (m->batcher) qn_batcher_get_stats(m->batcher, &b);
@@ -220,6 +221,10 @@ void model_unload(model *m)
     MODEL_COUNTERS(ADD)
 #undef ADD
     for (int i = 0; i < QN_BATCH_STEP_BUCKETS; i++) m->past.steps_within[i] += b.steps_within[i];
+}
+
+void model_unload(model *m)
+{
     qn_batcher_destroy(m->batcher);
     qn_session_destroy(m->embedder);
     if (m->command) m->server->o.sampler_free(m->command);

@@ -204,6 +204,7 @@ static void unload(model *m)
     server *s = m->server;
     m->state = MODEL_unloading;
     m->leaving = m->unload = false;
+    model_keep_counts(m);
     pthread_mutex_unlock(&s->models_lock);
     model_unload(m);
     text_log(s, "%s: unloaded", m->name);
@@ -274,6 +275,7 @@ static bool too_large(const model *m, uint64_t least, problem *p)
 
 static bool nobody(const model *m, problem *p)
 {
+    p->given_up = true;
     return problem_set(p, 503, "model", "%s is not loaded any more", m->name);
 }
 
@@ -336,11 +338,22 @@ static bool load(model *m, problem *p)
     return good;
 }
 
+/* Under lock: who came while a load that nobody waited for was being undone waits for the next one. Where somebody
+ * asked for that end, only who came behind him does. */
+static bool again(model *m, const problem *p)
+{
+    if (!p->given_up || !m->first || m->unload || atomic_load(&m->server->models_stop)) return false;
+    atomic_store(&m->abandoned, false);
+    want(m);
+    return true;
+}
+
 /* Under lock, which is let go meanwhile. */
 static void load_next(server *s)
 {
     model *m = s->wanted;
     problem p = {0};
+    char name[256];
     want_no_more(m);
     bool good = m->state == MODEL_loaded;
     if (!good) {
@@ -354,15 +367,16 @@ static void load_next(server *s)
         m->state = good ? MODEL_loaded : MODEL_unloaded;
         m->used_ns = now_ns();
     }
-    exchange *list = good ? admit_waiting(m) : take_waiting(m);
+    exchange *list = good ? admit_waiting(m) : again(m, &p) ? NULL : take_waiting(m);
     for (exchange *x = list; x; x = x->next_job) x->waits_for = NULL;
+    snprintf(name, sizeof(name), "%s", m->name); /* one that was not loaded may end when the lock is let go */
     char takes[BYTES_TEXT];
     bytes_text(takes, atomic_load(&m->bytes));
     pthread_mutex_unlock(&s->models_lock);
     if (good)
-        text_log(s, "%s: loaded in %.1f s, %s", m->name, m->load_seconds, takes);
+        text_log(s, "%s: loaded in %.1f s, %s", name, m->load_seconds, takes);
     else
-        text_log(s, "%s: not loaded: %s", m->name, p.text);
+        text_log(s, "%s: not loaded: %s", name, p.text);
     if (good)
         add_jobs(list);
     else
@@ -448,6 +462,7 @@ bool loader_start(server *s, qn_error *err)
 void loader_stop(server *s)
 {
     problem p = {0};
+    exchange *list = NULL, **end = &list;
     problem_set(&p, 503, "", "the server is stopping");
     pthread_mutex_lock(&s->models_lock);
     atomic_store(&s->models_stop, true);
@@ -455,11 +470,9 @@ void loader_stop(server *s)
     pthread_mutex_unlock(&s->models_lock);
     if (s->has_loader) pthread_join(s->loader, NULL);
     s->has_loader = false;
-    for (model *m = s->models; m; m = m->next) {
-        pthread_mutex_lock(&s->models_lock);
-        exchange *list = take_waiting(m);
-        for (exchange *x = list; x; x = x->next_job) x->waits_for = NULL;
-        pthread_mutex_unlock(&s->models_lock);
-        refuse_all(list, &p);
-    }
+    pthread_mutex_lock(&s->models_lock); /* workers may still read the list of models anew */
+    for (model *m = s->models; m; m = m->next)
+        for (*end = take_waiting(m); *end; end = &(*end)->next_job) (*end)->waits_for = NULL;
+    pthread_mutex_unlock(&s->models_lock);
+    refuse_all(list, &p);
 }

@@ -128,6 +128,8 @@ bool model_measure(model *m, uint64_t *bytes, uint64_t *least, problem *p);
 /* limit: bytes that it may take; 0: what is free. */
 bool model_load(model *m, uint64_t limit, problem *p);
 void model_unload(model *m);
+/* Under models_lock, before that, when nobody uses it: what it counted is in `past`, and no longer in its batcher. */
+void model_keep_counts(model *m);
 int32_t model_n_ctx(const model *m);
 const char *model_lora_path(const model *m, int i); /* of the file */
 qn_session_options model_embedder_options(const model *m);

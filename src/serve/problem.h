@@ -28,7 +28,8 @@ typedef struct problem {
     char field[192]; /* "messages[2].content"; "" where it is no field's */
     char code[40];   /* a word for programs; "" where there is none */
     char text[768];
-    bool no_room; /* for want of memory, of which others may have some */
+    bool no_room;  /* for want of memory, of which others may have some */
+    bool given_up; /* a load that nobody waited for any more */
 } problem;
 
 /* The first one stays. Returns false. */

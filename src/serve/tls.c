@@ -115,8 +115,8 @@ void tls_drop_old(server *s)
     const bool any = old != NULL;
     pthread_mutex_unlock(&lock);
     if (!any) return;
-    uint64_t oldest = UINT64_MAX; /* connection that has sent nothing yet */
     pthread_mutex_lock(&s->lock);
+    uint64_t oldest = s->last_id + 1; /* connection that has sent nothing yet, or the next one that comes */
     for (const peer *p = s->peers; p; p = p->next)
         if (!p->greeted && p->id < oldest) oldest = p->id;
     pthread_mutex_unlock(&s->lock);

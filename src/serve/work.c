@@ -10,12 +10,20 @@ void work_add(exchange *x)
 {
     server *s = exchange_hold(x)->server;
     const int kind = x->route->by == BY_computer;
+    problem p = {0};
     pthread_mutex_lock(&s->lock);
-    x->next_job = NULL;
-    *s->jobs[kind].end = x;
-    s->jobs[kind].end = &x->next_job;
-    pthread_cond_broadcast(&s->job_came);
+    if (s->stopping) {
+        problem_set(&p, 503, "", "the server is stopping"); /* its body came late: no worker is left */
+    } else {
+        x->next_job = NULL;
+        *s->jobs[kind].end = x;
+        s->jobs[kind].end = &x->next_job;
+        pthread_cond_broadcast(&s->job_came);
+    }
     pthread_mutex_unlock(&s->lock);
+    if (!p.status) return;
+    exchange_refuse(x, &p);
+    exchange_release(x);
 }
 
 static exchange *next_job(server *s, int kind)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What strangers do: garbage, halves, two lengths, too much, too deep, from elsewhere, without a key; and who leaves."""
-import http.client, json, os, socket, subprocess, sys, threading
+import http.client, json, os, socket, subprocess, sys, threading, time
 from lib import ENDLESS, LONG, PATIENCE, SUM, Server, run, until
 
 quern, source = sys.argv[1:3]
@@ -373,6 +373,28 @@ def test_stopping():
     assert until(lambda: got) and s.stop() == 0
     t.join()
     assert "stopping" in got[-1]["error"]["message"], got[-1]
+
+
+def test_late_body():
+    """A body that ends when nobody is left to read it: its sender is told, and the program waits for nothing else."""
+    s = Server(quern, MODEL, "--grace", "0")
+    reader = socket.socket()  # of a reply that keeps the server for a while: nobody takes it
+    reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    reader.connect(("127.0.0.1", s.port))
+    body = json.dumps({"content": "one two three " * 15000, "with_pieces": True})
+    reader.sendall(head(f"Content-Length: {len(body)}\r\n", body, path="/tokenize"))
+    assert reader.recv(1)
+    body = json.dumps({"messages": SUM})
+    late = socket.create_connection(("127.0.0.1", s.port), timeout=PATIENCE)
+    late.sendall(head(f"Content-Length: {len(body)}\r\n", body[:9]))
+    assert until(lambda: s.metrics()["quern_http_requests"] >= 2)
+    s.process.send_signal(15)
+    time.sleep(0.3)  # it may be answered still, or be told that it is late
+    late.sendall(body[9:].encode())
+    assert late.recv(12) in (b"HTTP/1.1 503", b"HTTP/1.1 200")
+    reader.close()
+    late.close()
+    assert s.process.wait(PATIENCE) == 0, s.said()
 
 
 def test_grace():

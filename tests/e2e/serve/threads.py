@@ -68,28 +68,45 @@ def test_crowd():
 
 
 def test_models():
-    """Models are shown while they are made anew."""
+    """Models are shown while they are made anew, and counted while they go and come; clients have different keys."""
     wrong = []
-    with Server(quern, model, env={**os.environ, "XDG_DATA_HOME": os.path.abspath("data")}) as s:
-        base = s.get("/v1/models")[1]["data"][0]["id"]
+    keys = [{"Authorization": "Bearer " + k} for k in ("one", "two")]
+    with open("keys", "w") as f:
+        f.write("one\ntwo\n")
+    with Server(quern, model, "--api-key-file", "keys", env={**os.environ, "XDG_DATA_HOME": os.path.abspath("data")}) as s:
+        base = s.get("/v1/models", **keys[0])[1]["data"][0]["id"]
+        written = []
 
-        def attempt(fn):
+        def attempt(fn, key):
             try:
                 for k in range(8):
-                    fn(k)
+                    fn(k, key)
             except BaseException as e:
                 wrong.append(e)
 
-        def make(k):
-            s.good("/api/create", {"model": "made", "from": base, "template": f"{k}" * 1000})
+        def good(path, body, key):
+            status, reply = s.post(path, body, **key)
+            assert status == 200, (status, reply)
 
-        def show(k):
-            assert s.post("/api/show", {"model": "made"})[0] in (200, 404)
-        threads = [threading.Thread(target=attempt, args=(fn,)) for fn in (make, show, make, show)]
+        def make(k, key):
+            good("/api/create", {"model": "made", "from": base, "template": f"{k}" * 1000}, key)
+
+        def show(k, key):
+            assert s.post("/api/show", {"model": "made"}, **key)[0] in (200, 404)
+
+        def go_and_come(k, key):
+            good("/v1/completions", {"model": base, "prompt": [5, 6], "max_tokens": 2, "seed": k}, key)
+            good("/models/unload", {"model": base}, key)
+
+        def count(k, key):
+            written.append(s.metrics(**key).get("quern_tokens_generated_total", 0))
+        work = (make, show, make, show, go_and_come, count)
+        threads = [threading.Thread(target=attempt, args=(fn, keys[i % 2])) for i, fn in enumerate(work)]
         [t.start() for t in threads]
         [t.join() for t in threads]
         assert not wrong, wrong
-        assert s.request("DELETE", "/api/delete", {"model": "made"})[0] == 200
+        assert written == sorted(written), written
+        assert s.request("DELETE", "/api/delete", {"model": "made"}, keys[0])[0] == 200
 
 
 if __name__ == "__main__":
