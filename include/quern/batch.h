@@ -39,18 +39,20 @@ typedef struct qn_batcher_options {
     bool share_cache; /* prefixes are shared between requests of different keys too */
 } qn_batcher_options;
 
-/* Fails as qn_session_create does; invalid for numbers out of range. */
+/* Fails as qn_session_create does; invalid for numbers out of range and a session for embeddings; unsupported for a
+ * model whose tokens see what comes after them (qn_engine_info.both_ways). */
 QN_API qn_status qn_batcher_create(qn_engine *engine, const qn_batcher_options *options, qn_batcher **out,
                                    qn_error *err);
 /* The options of the session that such a batcher creates: for qn_engine_options.gpu_session. invalid for numbers out of
- * range. */
+ * range and a session for embeddings. */
 QN_API qn_status qn_batcher_session(const qn_batcher_options *options, qn_session_options *out, qn_error *err);
-/* What such a batcher takes with its session, as qn_engine_estimate; fails as that and for numbers out of range. */
+/* What such a batcher takes with its session, as qn_engine_estimate; fails as that and as qn_batcher_create. */
 QN_API qn_status qn_batcher_estimate(qn_engine *engine, const qn_batcher_options *options, qn_estimate *out,
                                      qn_error *err);
 /* Cancels what is under way: each request still gets its end, before this returns. Not from a callback. */
 QN_API void qn_batcher_destroy(qn_batcher *b);
-/* The longest that a prompt and its answer can be: n_ctx of the session. */
+/* The longest that a prompt and its answer can be: n_ctx of the session, or the positions that the model has learned
+ * where they are fewer. */
 QN_API int32_t qn_batcher_n_ctx(const qn_batcher *b);
 QN_API int32_t qn_batcher_n_parallel(const qn_batcher *b);
 
@@ -122,12 +124,13 @@ typedef struct qn_batch_request {
     /* An answer that fills the context goes on until max_tokens, where that is given: of the oldest tokens behind the
      * first n_keep (< 0: the prompt; at most n_ctx - 4) n_discard are left out (0: half), and what stays is read anew
      * at its new places. So the answer goes on as one to the shorter text would, to the bit, whatever the model's kind
-     * of positions and memory. A prompt longer than the context is shortened by the same rule. */
+     * of positions and memory. Where others wait it makes way at that moment, and goes on when it is its turn again. A
+     * prompt longer than the context is shortened by the same rule. */
     bool context_shift;
     int32_t n_keep, n_discard;
     bool logprobs;
     int32_t n_top;   /* with logprobs: alternatives to tell, 0 to QN_BATCH_MAX_TOP */
-    const char *key; /* whose it is, copied; NULL: "". Streams are given to keys in turn; a key's cache is its own */
+    const char *key; /* whose it is, copied; NULL: "". Keys take turns at streams; a key's cache is its own */
     bool no_cache;   /* reads its prompt whole and leaves nothing behind */
     bool goes_on;    /* the rest of an answer whose request was cancelled: before all that wait, full queue or not */
     /* Adapters, copied; they act in the order in which they were opened; NULL: those of the session's options. A step
@@ -156,7 +159,9 @@ QN_API void qn_batcher_pause(qn_batcher *b, uint64_t id, bool paused);
 /* Numbers since create, and what is now; never waits for a step. */
 #define QN_BATCH_STEP_BUCKETS 16
 typedef struct qn_batcher_stats {
-    int32_t n_streams, n_queued, n_paused; /* the last: streams, and those that made way for others */
+    int32_t n_streams;
+    int32_t n_queued; /* who waits for a stream, those set back among them */
+    int32_t n_paused; /* streams, and those that made way for others */
     /* cells of the context: held by streams alone, by streams and the tree of prefixes, by the tree alone, by nobody;
      * the four make up all */
     int32_t n_cells, n_stream_cells, n_shared_cells, n_cached_cells, n_free_cells;

@@ -2,6 +2,7 @@
 /* src/engine/batch.c -- a batcher's life, and what callers ask of it. A request's memory is all taken here, on the
  * caller's thread, samplers and grammars included: the executor allocates nothing for it. */
 #include "engine/batch.h"
+#include "text/sampler/use.h"
 #include <string.h>
 
 enum { DEFAULT_PARALLEL = 8, MAX_PARALLEL = 128, MAX_CACHE = 1 << 16, DEFAULT_QUEUE = 256, MAX_QUEUE = 1 << 20 };
@@ -35,10 +36,13 @@ static qn_status range(const char *name, int32_t value, int32_t most, qn_error *
 
 qn_status qn_batcher_session(const qn_batcher_options *o, qn_session_options *out, qn_error *err)
 {
+    static const qn_batcher_options defaults;
+    if (!o) o = &defaults;
     QN_TRY(range("n_parallel", o->n_parallel, MAX_PARALLEL, err));
     const int32_t n_parallel = o->n_parallel ? o->n_parallel : DEFAULT_PARALLEL;
     QN_TRY(range("n_cache", o->n_cache, MAX_CACHE, err));
     QN_TRY(range("n_queue", o->n_queue, MAX_QUEUE, err));
+    if (o->session.embeddings) return QN_FAIL(err, invalid, "a batcher's session is for text, not for embeddings");
     *out = o->session;
     out->n_seq = n_parallel;
     out->n_ends = o->no_cache ? 0 : ENDS * (o->n_cache ? o->n_cache : n_parallel);
@@ -46,21 +50,34 @@ qn_status qn_batcher_session(const qn_batcher_options *o, qn_session_options *ou
     return QN_OK;
 }
 
+/* What is read of a prompt is kept, and read in parts: neither can be where a token's keys hang on those behind it. */
+static qn_status check_model(const qn_engine *engine, qn_error *err)
+{
+    if (!engine->model->sees_ahead) return QN_OK;
+    return QN_FAIL(err, unsupported, "tokens of %s see what comes after them: there is no next one to write",
+                   engine->model->arch->name);
+}
+
 qn_status qn_batcher_estimate(qn_engine *engine, const qn_batcher_options *options, qn_estimate *out, qn_error *err)
 {
-    static const qn_batcher_options defaults;
     qn_session_options session;
     qn_session_shape shape;
     qn_kv_size sizes[QN_MAX_GROUPS];
     const qn_model *m = engine->model;
-    QN_TRY(qn_batcher_session(options ? options : &defaults, &session, err));
+    qn_engine_info info;
+    QN_TRY(check_model(engine, err));
+    QN_TRY(qn_batcher_session(options, &session, err));
     QN_TRY(qn__session_shape(engine, &session, &shape, err));
     QN_TRY(qn_engine_estimate(engine, &session, out, err));
     for (int32_t g = 0; g < m->n_groups; g++)
         sizes[g] = qn__kv_size(m->windows[g], shape.n_ctx, shape.n_batch, shape.n_seq, shape.n_ends);
-    const uint64_t tree = qn__tree_bytes(sizes, m->n_groups);
-    out->table_bytes += tree;
-    out->total_bytes += tree;
+    qn_engine_get_info(engine, &info);
+    const uint64_t tree = qn__tree_bytes(sizes, m->n_groups), each = qn__sampler_scratch_bytes(info.n_vocab),
+                   items = (uint64_t)shape.n_batch * sizeof(qn_batch_item), n_lists = 3,
+                   lists = n_lists * (uint64_t)shape.n_seq * sizeof(qn_batch_stream *);
+    const uint64_t own = sizeof(qn_batcher) + tree + items + lists + (uint64_t)info.n_threads * each;
+    out->table_bytes += own;
+    out->total_bytes += own;
     return QN_OK;
 }
 
@@ -76,6 +93,7 @@ static qn_status create_scratch(qn_batcher *b, int n_threads, qn_error *err)
 static qn_status set_up(qn_batcher *b, const qn_batcher_options *o, qn_error *err)
 {
     qn_session_options session;
+    QN_TRY(check_model(b->engine, err));
     QN_TRY(qn_batcher_session(o, &session, err));
     b->n_parallel = session.n_seq;
     b->n_queue = o->n_queue ? o->n_queue : DEFAULT_QUEUE;
@@ -87,6 +105,8 @@ static qn_status set_up(qn_batcher *b, const qn_batcher_options *o, qn_error *er
     qn_engine_get_info(b->engine, &info);
     b->n_vocab = info.n_vocab;
     b->n_ctx = qn_session_n_ctx(b->session);
+    const int32_t n_positions = qn__session_positions(b->session);
+    b->n_most = n_positions < b->n_ctx ? n_positions : b->n_ctx;
     b->n_batch = qn_session_n_batch(b->session);
     QN_TRY(create_scratch(b, info.n_threads, err));
     QN_TRY(qn__tree_init(&b->tree, &b->session->memory, err));
@@ -153,7 +173,7 @@ void qn_batcher_destroy(qn_batcher *b)
     qn__free(b);
 }
 
-int32_t qn_batcher_n_ctx(const qn_batcher *b) { return b->n_ctx; }
+int32_t qn_batcher_n_ctx(const qn_batcher *b) { return b->n_most; }
 
 int32_t qn_batcher_n_parallel(const qn_batcher *b) { return b->n_parallel; }
 
@@ -173,8 +193,8 @@ static qn_status check(const qn_batcher *b, const qn_batch_request *r, qn_error 
 {
     if (!r->fn) return QN_FAIL(err, invalid, "a request without a callback");
     if (!r->n_prompt) return QN_FAIL(err, invalid, "the prompt is empty; at least one token is needed");
-    if (r->n_prompt > (size_t)(r->context_shift ? INT32_MAX : b->n_ctx))
-        return QN_FAIL(err, invalid, "the prompt has %zu tokens, the context %d", r->n_prompt, b->n_ctx);
+    if (r->n_prompt > (size_t)(r->context_shift ? INT32_MAX : b->n_most))
+        return QN_FAIL(err, invalid, "the prompt has %zu tokens, the context %d", r->n_prompt, b->n_most);
     for (size_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || r->prompt[i] >= b->n_vocab)
             return QN_FAIL(err, invalid, "token %zu of the prompt is %d; 0 to %d are in the vocabulary", i,
@@ -188,16 +208,16 @@ static qn_status check(const qn_batcher *b, const qn_batch_request *r, qn_error 
 static void fill_shift(const qn_batcher *b, const qn_batch_request *r, qn_batch_stream *s)
 {
     enum { ROOM = 4 }; /* tokens of the context that change at least */
-    const int32_t n = r->n_keep < 0 ? (int32_t)r->n_prompt : r->n_keep, most = b->n_ctx > ROOM ? b->n_ctx - ROOM : 0;
+    const int32_t n = r->n_keep < 0 ? (int32_t)r->n_prompt : r->n_keep, most = b->n_most > ROOM ? b->n_most - ROOM : 0;
     s->n_keep = n < most ? n : most;
-    const int32_t behind = b->n_ctx + 1 - s->n_keep;
+    const int32_t behind = b->n_most + 1 - s->n_keep;
     s->n_discard = !r->n_discard ? behind / 2 : r->n_discard < behind ? r->n_discard : behind - 1;
 }
 
 /* The prompt's tokens, as many as fit: what does not is left out as it is behind an answer. */
 static void fill_prompt(const qn_batcher *b, const qn_batch_request *r, qn_batch_stream *s)
 {
-    const int32_t n = (int32_t)r->n_prompt, over = n > b->n_ctx ? n - b->n_ctx : 0;
+    const int32_t n = (int32_t)r->n_prompt, over = n > b->n_most ? n - b->n_most : 0;
     const int32_t n_shifts = over ? (over - 1) / s->n_discard + 1 : 0, gone = n_shifts * s->n_discard;
     const int32_t first = gone ? s->n_keep : n;
     memcpy(s->tokens, r->prompt, (size_t)first * sizeof(*s->tokens));
@@ -217,10 +237,10 @@ static qn_status own_limit(qn_status status, qn_error *err)
 static qn_status fill(qn_batcher *b, const qn_batch_request *r, qn_batch_stream *s, qn_error *err)
 {
     const qn_tokenizer *tok = qn_engine_tokenizer(b->engine);
-    const int64_t n = (int64_t)r->n_prompt, room = b->n_ctx + 1 - n; /* the last token needs no cell */
+    const int64_t n = (int64_t)r->n_prompt, room = b->n_most + 1 - n; /* the last token needs no cell */
     fill_shift(b, r, s);
     const bool shifts = r->context_shift && r->max_tokens && r->max_tokens > room;
-    s->cap = !shifts && r->max_tokens && r->max_tokens < room ? (int32_t)(n + r->max_tokens) : b->n_ctx + 1;
+    s->cap = !shifts && r->max_tokens && r->max_tokens < room ? (int32_t)(n + r->max_tokens) : b->n_most + 1;
     s->key = qn__strdup(r->key ? r->key : "");
     s->tokens = qn__alloc((size_t)s->cap * sizeof(*s->tokens));
     if (!s->tokens || !s->key) return QN_FAIL_NOMEM(err, (size_t)s->cap * sizeof(*s->tokens));
@@ -268,6 +288,16 @@ static qn_status fill_space(qn_batcher *b, const qn_batch_request *r, qn_batch_s
     return s->key ? QN_OK : QN_FAIL_NOMEM(err, 1);
 }
 
+uint64_t qn__batch_turn(const qn_batcher *b, const char *key)
+{
+    uint64_t turn = b->turn;
+    for (int32_t i = 0; i < b->n_streams; i++)
+        if (b->streams[i]->turn >= turn && strcmp(b->streams[i]->key, key) == 0) turn = b->streams[i]->turn + 1;
+    for (const qn_batch_stream *s = b->queue; s; s = s->next)
+        if (s->turn >= turn && strcmp(s->key, key) == 0) turn = s->turn + 1;
+    return turn;
+}
+
 /* The oldest first; those set back are older than all that are new. *space is taken where it is the first of its kind.
  */
 static qn_status join(qn_batcher *b, qn_batch_stream *s, qn_batch_space **space, uint64_t *id, qn_error *err)
@@ -280,12 +310,13 @@ static qn_status join(qn_batcher *b, qn_batch_stream *s, qn_batch_space **space,
     } else if (n_waiting >= b->n_queue && !s->goes_on) {
         status = QN_FAIL(err, limit, "the queue is full: %d requests wait already", n_waiting);
     } else {
+        s->turn = qn__batch_turn(b, s->key);
         qn_batch_stream **at = &b->queue;
         while (*at) at = &(*at)->next;
         *at = s;
         s->space = qn__batch_join_space(b, *space);
         if (s->space == *space) *space = NULL;
-        *id = s->id = ++b->last_id;
+        *id = s->id = s->order = ++b->last_id;
         b->n_queued++;
         b->stats.n_requests++;
         if (b->n_streams < b->n_parallel) qn__batch_stop_step(b, s->n_tokens);
@@ -359,14 +390,28 @@ void qn_batcher_get_stats(qn_batcher *b, qn_batcher_stats *out)
     out->n_queued = b->n_queued;
     out->n_paused = 0;
     for (int32_t i = 0; i < b->n_streams; i++) out->n_paused += b->streams[i]->paused;
-    for (const qn_batch_stream *s = b->queue; s; s = s->next) out->n_paused += s->paused && s->begun;
+    for (const qn_batch_stream *s = b->queue; s; s = s->next) {
+        if (!s->begun) continue;
+        out->n_paused += s->paused;
+        out->n_queued += !s->paused; /* set back for want of cells */
+    }
     out->step_seconds = b->step_began_ns ? (double)(qn__now_ns() - b->step_began_ns) * 1e-9 : 0;
     qn__mutex_unlock(&b->lock);
+}
+
+void qn__batch_note_wait(const qn_batch_stream *s, qn_batch_usage *out)
+{
+    const int64_t now = qn__now_ns();
+    if (!s->start_ns)
+        out->queue_ns = now - s->submit_ns;
+    else if (!s->first_ns)
+        out->read_ns = now - s->start_ns;
 }
 
 static qn_batch_info info_of(const qn_batch_stream *s, int32_t stream)
 {
     qn_batch_info info = {.id = s->id, .stream = stream, .usage = s->usage};
+    qn__batch_note_wait(s, &info.usage);
     info.state = s->paused && s->begun  ? QN_BATCH_paused
                  : stream < 0           ? QN_BATCH_queued
                  : s->usage.n_generated ? QN_BATCH_generating

@@ -41,7 +41,9 @@ struct qn_batch_space {
 typedef struct qn_batch_stream qn_batch_stream;
 struct qn_batch_stream {
     qn_batch_stream *next; /* in the queue, or of those that end */
-    uint64_t id;           /* the older the smaller */
+    uint64_t id;
+    uint64_t order; /* the older the smaller: its id, until it waits anew */
+    uint64_t turn;  /* of its key, see next_in_turn; under lock */
     char *key;
     qn_batch_space *space;
     qn_token *tokens;                                    /* [cap] the prompt, then what was generated */
@@ -58,6 +60,7 @@ struct qn_batch_stream {
     qn_choice choice;
     bool logprobs, no_cache;
     bool begun;   /* it had a sequence once */
+    bool anew;    /* it filled the context and made way: it waits like one that comes now */
     bool goes_on; /* it is the rest of one that had */
     bool idle;    /* paused, as this step sees it */
     int32_t n_top;
@@ -92,6 +95,7 @@ struct qn_batcher {
     qn_sampler_scratch **scratch; /* one a thread */
     qn_worker *worker;
     int32_t n_vocab, n_ctx, n_batch, n_parallel, n_queue;
+    int32_t n_most; /* tokens of a stream: n_ctx, or less where positions are learned and the cells are for several */
     bool no_cache, share_cache;
     qn_lora_set loras; /* of requests that name none */
     qn_tree tree;
@@ -105,10 +109,10 @@ struct qn_batcher {
     qn_pace pace;
 
     qn_mutex lock;
-    qn_batch_stream *queue; /* by id; those set back are among them */
+    qn_batch_stream *queue; /* by order; those set back are among them */
     qn_batch_space *spaces; /* in no order */
     int32_t n_streams, n_queued;
-    uint64_t last_id;
+    uint64_t last_id, turn; /* the latter of who began last */
     bool stopping;
     qn_batcher_stats stats;
     int64_t step_began_ns; /* 0: none under way */
@@ -169,6 +173,10 @@ void qn__batch_fail(qn_batch_stream *s, const qn_error *error);
 void qn__batch_run(void *batcher);
 /* ---- batch.c ---- */
 void qn__batch_free(qn_batch_stream *s);
+/* The next turn of a key. Under lock. */
+uint64_t qn__batch_turn(const qn_batcher *b, const char *key);
+/* How long it has waited for a stream, or for its first token, until now. */
+void qn__batch_note_wait(const qn_batch_stream *s, qn_batch_usage *out);
 void qn__batch_wake(qn_batcher *b);
 /* There is a prompt of n tokens, or, 0, something that comes before any: a step that reads longer ones, and in which
  * nobody gets a token, is stopped. Under lock. */

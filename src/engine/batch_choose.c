@@ -131,8 +131,8 @@ static void tell(qn_batcher *b, qn_batch_stream *s)
     const qn_choice *c = &s->choice;
     const int64_t now = qn__now_ns();
     s->tokens[s->n_tokens++] = c->id;
-    if (!s->first_ns) s->first_ns = now;
     qn__mutex_lock(&b->lock);
+    if (!s->first_ns) s->first_ns = now;
     s->usage.n_generated++;
     s->usage.read_ns = s->first_ns - s->start_ns;
     s->usage.generate_ns = now - s->first_ns;

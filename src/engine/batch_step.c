@@ -33,6 +33,7 @@ static void finish(qn_batcher *b, qn_batch_stream *s)
     qn__batch_sweep_spaces(b, false);
     b->stats.n_ended++;
     qn__mutex_unlock(&b->lock);
+    qn__batch_note_wait(s, &s->usage);
     qn__batch_send(s, (qn_batch_event){.kind = QN_BATCH_end,
                                        .end = s->end,
                                        .error = s->end == QN_BATCH_END_error ? &s->error : NULL});
@@ -46,13 +47,6 @@ static void finish_all(qn_batcher *b)
             finish(b, b->streams[i]);
         else
             i++;
-}
-
-/* Streams that have no room for another token, and may go on. */
-static void shift_all(qn_batcher *b)
-{
-    for (int32_t i = 0; i < b->n_streams; i++)
-        if (b->streams[i]->n_tokens == b->streams[i]->cap) qn__batch_shift(b, b->streams[i]);
 }
 
 /* Those that callers cancelled. */
@@ -91,15 +85,18 @@ static void reap(qn_batcher *b)
     }
 }
 
-/* The youngest gives its cells back, and waits to begin again where it was. */
-static void set_back(qn_batcher *b, qn_batch_stream *s)
+/* It gives its cells back, and waits to begin again where it was: before all that are younger, or anew. */
+static void set_back(qn_batcher *b, qn_batch_stream *s, bool anew)
 {
     qn__batch_leave(b, s);
     s->n_part = 0;
     qn__mutex_lock(&b->lock);
     unlist(b, s);
+    s->anew = anew;
+    if (anew) s->order = ++b->last_id;
+    if (anew) s->turn = qn__batch_turn(b, s->key);
     qn_batch_stream **at = &b->queue;
-    while (*at && (*at)->id < s->id) at = &(*at)->next;
+    while (*at && (*at)->order < s->order) at = &(*at)->next;
     s->next = *at;
     *at = s;
     s->usage.n_set_back++;
@@ -118,23 +115,41 @@ static int32_t n_of_key(const qn_batcher *b, const char *key)
     return n;
 }
 
-/* Those set back, and those that go on, come first; of the others the oldest of the key that has the fewest streams.
- * Under lock. */
+/* Those set back, and those that go on, come first; of the others one of the key that has the fewest streams. Of keys
+ * with as few, as all are where there is one stream, the one whose turn it is: a request's turn is the one behind its
+ * key's last, or that of whoever began last where its key has none; the oldest first. Under lock. */
 static qn_batch_stream **next_in_turn(qn_batcher *b)
 {
     qn_batch_stream **chosen = NULL;
     int32_t fewest = INT32_MAX;
+    uint64_t turn = UINT64_MAX;
     for (qn_batch_stream **at = &b->queue; *at; at = &(*at)->next) {
         const qn_batch_stream *s = *at;
         if (s->idle || qn__batch_better_later(b, s)) continue;
-        if (s->begun || s->goes_on) return at;
+        if ((s->begun || s->goes_on) && !s->anew) return at;
         const int32_t n = n_of_key(b, s->key);
-        if (n < fewest) {
+        if (n < fewest || (n == fewest && s->turn < turn)) {
             fewest = n;
+            turn = s->turn;
             chosen = at;
         }
     }
     return chosen;
+}
+
+/* Streams that have no room for another token, and may go on. What stays of their texts is read anew in any case: where
+ * somebody waits they make way, since they may never end. */
+static void shift_all(qn_batcher *b)
+{
+    qn__mutex_lock(&b->lock);
+    const bool waits = next_in_turn(b) != NULL;
+    qn__mutex_unlock(&b->lock);
+    for (int32_t i = b->n_streams; i-- > 0;) {
+        qn_batch_stream *s = b->streams[i];
+        if (s->n_tokens < s->cap) continue;
+        qn__batch_shift(b, s);
+        if (waits) set_back(b, s, true);
+    }
 }
 
 /* Whether all may read what they have to, and go on for a while. One alone always may. */
@@ -164,8 +179,10 @@ static void begin(qn_batcher *b, qn_batch_stream *s)
         s->usage.n_cached = s->n_done;
         b->stats.tokens_reused += (uint64_t)s->n_done;
     }
+    if (s->turn > b->turn) b->turn = s->turn;
     note_read(s);
     s->begun = true;
+    s->anew = false;
     qn__mutex_unlock(&b->lock);
 }
 
@@ -174,7 +191,7 @@ static qn_batch_stream *youngest_idle(const qn_batcher *b)
 {
     qn_batch_stream *youngest = NULL;
     for (int32_t i = 0; i < b->n_streams; i++)
-        if (b->streams[i]->idle && (!youngest || b->streams[i]->id > youngest->id)) youngest = b->streams[i];
+        if (b->streams[i]->idle && (!youngest || b->streams[i]->order > youngest->order)) youngest = b->streams[i];
     return youngest;
 }
 
@@ -198,7 +215,7 @@ static void admit(qn_batcher *b)
         if (s)
             begin(b, s);
         else if (idle)
-            set_back(b, idle);
+            set_back(b, idle, false);
         else
             return;
     }
@@ -300,8 +317,8 @@ static void set_youngest_back(qn_batcher *b)
 {
     qn_batch_stream *youngest = youngest_idle(b) ? youngest_idle(b) : b->streams[0];
     for (int32_t i = 1; i < b->n_streams; i++)
-        if (!youngest->idle && b->streams[i]->id > youngest->id) youngest = b->streams[i];
-    set_back(b, youngest);
+        if (!youngest->idle && b->streams[i]->order > youngest->order) youngest = b->streams[i];
+    set_back(b, youngest, false);
 }
 
 /* ---- computing ---- */
@@ -427,8 +444,10 @@ static void step(qn_batcher *b, int32_t n)
             depth += b->streams[i]->n_part * (b->streams[i]->n_done + b->streams[i]->n_part * 0.5);
         if (takes_part(b, b->streams[i])) b->streams[i]->served = b->step + 1;
     }
-    for (int32_t i = 0; i < b->n_streams; i++) /* a prompt that is read slowly, but passed by none, doesn't wait */
-        if (n_readers > reads(b->streams[i])) b->streams[i]->credit += AGE;
+    for (int32_t i = 0; i < b->n_streams; i++) { /* a prompt that is read slowly, but passed by none, doesn't wait */
+        qn_batch_stream *s = b->streams[i];
+        if (!s->idle && rest(s) > 1 && n_readers > reads(s)) s->credit += AGE;
+    }
     const bool done = compute(b, b->streams, b->n_streams);
     const double seconds = (double)(qn__now_ns() - start) * 1e-9;
     if (done)

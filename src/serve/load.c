@@ -79,6 +79,9 @@ static bool set_defaults(model *m, qn_error *err)
 
 /* ---- measuring ---- */
 
+/* An encoder has embeddings and nothing else, and so has a model whose tokens see what comes after them. */
+static bool writes(const model *m) { return !m->info.encoder && !m->info.both_ways; }
+
 static qn_batcher_options batcher_options(const model *m)
 {
     qn_batcher_options o = m->server->o.batcher;
@@ -150,7 +153,7 @@ bool model_measure(model *m, uint64_t *bytes, uint64_t *least, problem *p)
     const bool lazy = m->server->o.engine.policy == QN_GGUF_lazy;
     if (!open_engine(m, QN_GGUF_lazy, 0, &err)) return failed(m, &err, p);
     const qn_batcher_options o = batcher_options(m);
-    const qn_status status = m->info.encoder ? QN_OK : qn_batcher_estimate(m->engine, &o, &e, &err);
+    const qn_status status = writes(m) ? qn_batcher_estimate(m->engine, &o, &e, &err) : QN_OK;
     *bytes = m->info.weight_bytes + m->info.copied_bytes + e.total_bytes;
     for (int i = 0; i < m->n_adapters; i++)
         if (stat(m->adapters[i], &st) == 0) *bytes += (uint64_t)st.st_size;
@@ -199,7 +202,7 @@ static bool load(model *m, uint64_t limit, qn_error *err)
     qn_chat_template_needs(m->tmpl, &m->needs);
     qn_batcher_options o = batcher_options(m);
     o.session.memory_limit = lower(limit, m->server->o.engine.memory_limit);
-    if (!m->info.encoder && qn_batcher_create(m->engine, &o, &m->batcher, err) != QN_OK) return false;
+    if (writes(m) && qn_batcher_create(m->engine, &o, &m->batcher, err) != QN_OK) return false;
     return set_defaults(m, err);
 }
 

@@ -58,7 +58,7 @@ struct model {
     /* loaded */
     qn_engine *engine;
     const qn_tokenizer *tok;
-    qn_batcher *batcher; /* NULL for an encoder, which writes no text */
+    qn_batcher *batcher; /* NULL for one that writes no text */
     qn_chat_template *tmpl;
     qn_chat_needs needs;
     qn_engine_info info;

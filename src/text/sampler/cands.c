@@ -8,6 +8,14 @@
 
 #define BLOCK QN_CANDS_BLOCK
 
+uint64_t qn__cands_bytes(int32_t n_vocab)
+{
+    const uint64_t n = (uint64_t)n_vocab, n_blocks = (n + BLOCK - 1) / BLOCK;
+    const qn_cands *c = NULL;
+    return n_blocks * (BLOCK * sizeof *c->dense + sizeof *c->block_max + sizeof *c->block_sum) +
+           (n + 1) * sizeof *c->keys + n * 2 * sizeof *c->tmp[0];
+}
+
 bool qn__cands_init(qn_cands *c, int32_t n_vocab, qn_arena *arena)
 {
     c->n_vocab = n_vocab;

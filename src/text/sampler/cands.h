@@ -38,6 +38,7 @@ typedef struct qn_softmax {
 } qn_softmax;
 
 bool qn__cands_init(qn_cands *c, int32_t n_vocab, qn_arena *arena);
+uint64_t qn__cands_bytes(int32_t n_vocab); /* that this takes of it */
 /* n_vocab of them; NaN counts as -INFINITY, and so does what the mask (a bit a token; NULL: all) lacks */
 void qn__cands_load(qn_cands *c, const float *logits, const uint32_t *mask);
 float qn__cands_clean(double logit);                          /* a logit as the set may hold it */

@@ -48,16 +48,23 @@ static qn_status init_sampler(qn_sampler *s, const qn_sampler_params *params, in
     return QN_OK;
 }
 
+/* Of the one block of its arena. */
+uint64_t qn__sampler_scratch_bytes(int32_t n_vocab)
+{
+    enum { ARRAYS = 6 }; /* of them, the scratch included, each begins at a boundary */
+    return sizeof(qn_sampler_scratch) + qn__cands_bytes(n_vocab) + ARRAYS * QN_ALIGN_CPU;
+}
+
 qn_status qn_sampler_scratch_create(int32_t n_vocab, qn_sampler_scratch **out, qn_error *err)
 {
     qn_arena arena;
     if (n_vocab < 1 || n_vocab > QN_SAMPLER_MAX_VOCAB)
         return QN_FAIL(err, invalid, "sampler: n_vocab is %d, 1 to %d expected", (int)n_vocab, QN_SAMPLER_MAX_VOCAB);
-    qn__arena_init(&arena, 0);
+    qn__arena_init(&arena, (size_t)qn__sampler_scratch_bytes(n_vocab));
     qn_sampler_scratch *scratch = qn__arena_alloc(&arena, sizeof *scratch);
     if (!scratch || !qn__cands_init(&scratch->cands, n_vocab, &arena)) {
         qn__arena_deinit(&arena);
-        return QN_FAIL_NOMEM(err, (size_t)n_vocab * 28);
+        return QN_FAIL_NOMEM(err, (size_t)qn__sampler_scratch_bytes(n_vocab));
     }
     scratch->arena = arena;
     qn__mutex_init(&scratch->lock);

@@ -462,33 +462,38 @@ static void note_turn(void *ctx, const qn_batch_event *e)
     if (e->kind == QN_BATCH_end) *(_Atomic int *)ctx = atomic_fetch_add(&turn, 1) + 1;
 }
 
-/* One who asks much does not keep one who asks little. */
+/* One who asks much does not keep those who ask little, with two streams and with one. */
 static void fair(void **state)
 {
     (void)state;
-    enum { MANY = 20 };
+    enum { MANY = 20, FEW = 3, KEYS = 2, ALL = MANY + FEW * KEYS };
     rig *g = set_up(0);
-    qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 400}, .n_parallel = 2});
-    _Atomic int when[MANY + 1] = {0};
-    crowd_gate gate;
-    uint64_t id, first_id;
-    qn_token prompt[20];
-    rig_story(1, prompt, 20);
-    qn_batch_request r = {.prompt = prompt, .n_prompt = 20, .fn = note_turn, .max_tokens = 30};
-    const qn_logit_bias no_end = {2, -INFINITY};
-    r.sampler = &(qn_sampler_params){.logit_bias = &no_end, .n_logit_bias = 1, .seed = 1};
-    crowd_hold(b, &gate, 4);
-    for (int i = 0; i <= MANY; i++) {
-        r.key = i < MANY ? "much" : "little";
-        r.ctx = (void *)&when[i];
-        MUST(qn_batcher_submit(b, &r, &id, err));
-        if (i == 0) first_id = id;
+    for (int n_parallel = 2; n_parallel > 0; n_parallel--) {
+        qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 400}, .n_parallel = n_parallel});
+        _Atomic int when[ALL] = {0};
+        char key[KEYS + 1][8] = {"much", "little", "less"};
+        crowd_gate gate;
+        uint64_t id, first_id;
+        qn_token prompt[20];
+        rig_story(1, prompt, 20);
+        qn_batch_request r = {.prompt = prompt, .n_prompt = 20, .fn = note_turn, .max_tokens = 30};
+        const qn_logit_bias no_end = {2, -INFINITY};
+        r.sampler = &(qn_sampler_params){.logit_bias = &no_end, .n_logit_bias = 1, .seed = 1};
+        atomic_store(&turn, 0);
+        crowd_hold(b, &gate, 4);
+        for (int i = 0; i < ALL; i++) {
+            r.key = key[i < MANY ? 0 : 1 + (i - MANY) / FEW];
+            r.ctx = (void *)&when[i];
+            MUST(qn_batcher_submit(b, &r, &id, err));
+            if (i == 0) first_id = id;
+        }
+        assert_int_equal(id, first_id + ALL - 1);
+        crowd_go(&gate);
+        while (atomic_load(&turn) < ALL) usleep(500);
+        for (int i = 0; i < FEW * KEYS; i++) /* of three keys in turn, one of whose requests may have begun before */
+            assert_in_range(when[MANY + i], 1, 3 * (i % FEW + 1) + n_parallel);
+        qn_batcher_destroy(b);
     }
-    assert_int_equal(id, first_id + MANY);
-    crowd_go(&gate);
-    while (atomic_load(&turn) <= MANY) usleep(500);
-    assert_in_range(when[MANY], 1, 3); /* of 21 */
-    qn_batcher_destroy(b);
     tear_down(g);
 }
 
@@ -550,6 +555,28 @@ static void a_long_prompt_among_short_ones(void **state)
     tear_down(g);
 }
 
+/* A batcher takes no more than was estimated, its samplers' scratches included. */
+static void estimated(void **state)
+{
+    (void)state;
+    rig *g = set_up(0);
+    const qn_batcher_options options = {.session = {.n_ctx = 400, .n_batch = 32}, .n_parallel = 3};
+    for (int n_threads = 1; n_threads <= 8; n_threads += 7) {
+        enum { SLACK = 8 << 10 }; /* what allocations have beside their bytes */
+        qn_engine *e = rig_open(&(tiny){.arch = "llama"}, &(qn_engine_options){.n_threads = n_threads});
+        qn_estimate estimate;
+        qn_metrics before, now;
+        MUST(qn_batcher_estimate(e, &options, &estimate, err));
+        qn_metrics_snapshot(&before);
+        qn_batcher *b = crowd_batcher(e, options);
+        qn_metrics_snapshot(&now);
+        assert_in_range(now.live_bytes - before.live_bytes, estimate.total_bytes - SLACK, estimate.total_bytes + SLACK);
+        qn_batcher_destroy(b);
+        qn_engine_close(e);
+    }
+    tear_down(g);
+}
+
 /* ---- errors ---- */
 
 static void refusals(void **state)
@@ -561,6 +588,8 @@ static void refusals(void **state)
     REFUSED(invalid, qn_batcher_create(g->e, &(qn_batcher_options){.n_cache = 65537}, &b, err), "n_cache", "65537",
             "65536");
     REFUSED(invalid, qn_batcher_create(g->e, &(qn_batcher_options){.n_queue = -1}, &b, err), "n_queue", "-1");
+    REFUSED(invalid, qn_batcher_create(g->e, &(qn_batcher_options){.session = {.embeddings = true}}, &b, err),
+            "embeddings");
     b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 50}, .n_parallel = 1, .n_queue = 2});
     uint64_t id = 77;
     qn_token long_prompt[51] = {0};
@@ -699,6 +728,46 @@ static void full_context(void **state)
     tear_down(g);
 }
 
+/* More cells than positions: they are for several, and each ends at the last position that was learned. */
+static void learned_positions(void **state)
+{
+    (void)state;
+    enum { POSITIONS = 40 };
+    const qn_logit_bias no_end = {2, -INFINITY};
+    qn_engine *e = rig_open(&(tiny){.arch = "gpt2", .n_ctx = POSITIONS}, &(qn_engine_options){.n_threads = 1});
+    qn_batcher *b = crowd_batcher(e, (qn_batcher_options){.session = {.n_ctx = 4 * POSITIONS}, .n_parallel = 4});
+    assert_int_equal(qn_batcher_n_ctx(b), POSITIONS);
+    crowd_request r[3];
+    for (int i = 0; i < 3; i++) {
+        r[i] = prompt_of("a", i, 30, i == 1 ? 2 * POSITIONS : 0);
+        r[i].context_shift = i == 1;
+        r[i].sampler = (qn_sampler_params){.logit_bias = &no_end, .n_logit_bias = 1, .seed = 1};
+        MUST(crowd_submit(b, &r[i], err));
+    }
+    for (int i = 0; i < 3; i++) crowd_wait(&r[i]);
+    for (int i = 0; i < 3; i++) assert_int_equal(r[i].got.end, i == 1 ? QN_BATCH_END_length : QN_BATCH_END_context);
+    for (int i = 0; i < 3; i += 2) assert_int_equal(r[i].got.n, POSITIONS - 30 + 1);
+    assert_true(r[1].usage.n_left_out > 0);
+    r[0].n_prompt = POSITIONS + 1;
+    REFUSED(invalid, crowd_submit(b, &r[0], err), "41 tokens", "40");
+    qn_batcher_destroy(b);
+    qn_engine_close(e);
+}
+
+static void not_causal(qn_gguf_writer *w) { qn_gguf_write_bool(w, "gemma2.attention.causal", false); }
+
+/* What is read of such a prompt in parts, or found in the cache, would be something else. */
+static void tokens_that_see_ahead(void **state)
+{
+    (void)state;
+    qn_batcher *b = NULL;
+    qn_estimate estimate;
+    qn_engine *e = rig_open(&(tiny){.arch = "gemma2", .extra = not_causal}, NULL);
+    REFUSED(unsupported, qn_batcher_create(e, NULL, &b, err), "gemma2", "after them");
+    REFUSED(unsupported, qn_batcher_estimate(e, NULL, &estimate, err), "gemma2", "after them");
+    qn_engine_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -717,6 +786,9 @@ int main(void)
         cmocka_unit_test(room_for_all),
         cmocka_unit_test(own_errors),
         cmocka_unit_test(full_context),
+        cmocka_unit_test(learned_positions),
+        cmocka_unit_test(tokens_that_see_ahead),
+        cmocka_unit_test(estimated),
         cmocka_unit_test(grammars_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,12 +157,40 @@ static void ends(void **state)
     tear_down(&g);
 }
 
+/* One that would never end makes way for those that wait, also for one whose prompt has no room beside it. */
+static void makes_way(void **state)
+{
+    (void)state;
+    rig g;
+    set_up(&g, &(tiny){.arch = "llama"}, 1);
+    qn_batcher *b = crowd_batcher(g.e, (qn_batcher_options){.session = {.n_ctx = CTX}, .n_parallel = 4});
+    crowd_request endless = make(0), large = make(1), small = make(2);
+    endless.n_answer = INT32_MAX;
+    MUST(crowd_submit(b, &endless, err));
+    while (atomic_load(&endless.n_got) < CROWD_ANSWER) usleep(200);
+    large.n_prompt = CTX - 8;
+    rig_story(1, large.prompt, large.n_prompt);
+    large.n_answer = small.n_answer = 4;
+    MUST(crowd_submit(b, &large, err));
+    MUST(crowd_submit(b, &small, err));
+    crowd_wait(&large);
+    crowd_wait(&small);
+    assert_int_equal(large.got.end, QN_BATCH_END_length);
+    assert_int_equal(small.got.end, QN_BATCH_END_length);
+    qn_batcher_cancel(b, endless.id);
+    crowd_wait(&endless);
+    assert_true(endless.usage.n_set_back > 0);
+    qn_batcher_destroy(b);
+    tear_down(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_if_it_had_never_been),
         cmocka_unit_test(goes_on_with_a_long_prompt),
         cmocka_unit_test(ends),
+        cmocka_unit_test(makes_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
