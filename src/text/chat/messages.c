@@ -71,19 +71,21 @@ static qn_val joined(qn_heap *h, qn_val a, qn_val b)
 static qn_val arguments_of(qn_heap *h, qn_val given, bool as_text, const char *where)
 {
     qn_val v = given;
-    if (!qn__given(v) || (qn__is_str(v) && v.s->n == 0)) {
-        qn_vdict *none = qn__dict_new(h);
-        v = none ? qn__of_dict(none) : nothing();
-    } else if (qn__is_str(v)) {
+    if (qn__is_str(v) && v.s->n) {
         v = qn__parse_json(h, v.s->data, v.s->n, v.s->trust == QN_TRUST_all);
         if (h->status == QN_STATUS_invalid) qn__prefix(h->err, h->status, "%s.function.arguments", where);
+    }
+    const bool lacks = !qn__given(v) || v.type == QN_VAL_none || (qn__is_str(v) && !v.s->n);
+    if (h->status == QN_OK && lacks) {
+        qn_vdict *none = qn__dict_new(h);
+        v = none ? qn__of_dict(none) : nothing();
     }
     if (h->status != QN_OK) return nothing();
     if (v.type != QN_VAL_dict)
         return QN_RAISE(h, "%s.function.arguments: found %s, expected an object or its JSON text", where,
                         qn__type_name(v));
     if (!as_text) return v;
-    if (qn__is_str(given) && given.s->n) return given;
+    if (qn__is_str(given) && !lacks) return given;
     qn_vbuf b = {.h = h};
     qn__print_json(&b, v, &(qn_json_style){.indent = -1});
     return qn__buf_val(&b);

@@ -120,6 +120,7 @@ static void add_all(qn_heap *h, qn_vdict *to, qn_val from, const char *what)
 
 static qn_val parse(qn_heap *h, const char *what, const char *text)
 {
+    if (h->status != QN_OK) return qn__absent();
     const qn_val v = qn__parse_json(h, text, strlen(text), false);
     if (h->status == QN_STATUS_invalid) qn__prefix(h->err, h->status, "%s", what);
     return v;
