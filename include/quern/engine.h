@@ -207,8 +207,9 @@ typedef struct qn_session qn_session;
 #define QN_KV_TYPE_LISTED(name) ", " #name
 #define QN_KV_TYPE_NAMES        (&(QN_KV_TYPE_ROWS(QN_KV_TYPE_LISTED))[2]) /* "F32, F16, .." */
 
+#define QN_DEFAULT_CTX          8192 /* F16 keys and values of an 8 B Llama: 1 GiB */
 typedef struct qn_session_options {
-    int32_t n_ctx; /* positions, shared by all sequences; 0: the model's training context, at most 8192 */
+    int32_t n_ctx; /* positions, shared by all sequences; 0: the model's training context, at most QN_DEFAULT_CTX */
     /* tokens computed at once; 0: 512, or where tokens see both ways 8192, or what memory_limit allows; never more than
      * n_ctx */
     int32_t n_batch;

@@ -6,8 +6,7 @@
 
 #define MAX_SEQ       256
 #define MAX_ENDS      (1 << 20)
-#define DEFAULT_CTX   8192 /* F16 keys and values of an 8 B Llama: 1 GiB */
-#define DEFAULT_BATCH 512  /* prompt processing gains little beyond it, activations grow with it */
+#define DEFAULT_BATCH 512 /* prompt processing gains little beyond it, activations grow with it */
 
 static int32_t least(int64_t a, int64_t b) { return (int32_t)(a < b ? a : b); }
 
@@ -24,11 +23,11 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
     const qn_hparams *hp = &e->model->hp;
     if (!options) options = &defaults;
     qn_session_shape s = {
-        .n_ctx = options->n_ctx ? options->n_ctx : least(hp->n_ctx_train, DEFAULT_CTX),
+        .n_ctx = options->n_ctx ? options->n_ctx : least(hp->n_ctx_train, QN_DEFAULT_CTX),
         .n_seq = options->n_seq ? options->n_seq : 1,
         .n_ends = options->n_ends,
         .n_batch = options->n_batch       ? options->n_batch
-                   : e->model->sees_ahead ? DEFAULT_CTX
+                   : e->model->sees_ahead ? QN_DEFAULT_CTX
                                           : DEFAULT_BATCH,
         .n_logits = options->n_logits,
         .kv_type = options->kv_type_set ? options->kv_type : QN_DTYPE_F16,

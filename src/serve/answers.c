@@ -221,11 +221,13 @@ static void read_event(choice *c, const qn_chat_event *e)
         break;
     case QN_CHAT_call: begin_call(c, e->text, e->len); break;
     case QN_CHAT_arguments:
+        settle(c, false);
         if (last < 0 || !e->len) break;
         text_put(&c->calls[last].arguments, e->text, e->len);
         give(c, PIECE_arguments, last, e->text, e->len);
         break;
     case QN_CHAT_call_end:
+        settle(c, false);
         if (last >= 0) give(c, PIECE_call_end, last, "", 0);
         c->in_call = false;
         break;
@@ -340,7 +342,7 @@ static void flush(choice *c, bool cut)
         if (k > 0) content(c, rest, (size_t)k);
     }
     if (c->stop.hit) return;
-    settle(c, !c->in_reasoning && !c->in_call);
+    settle(c, !c->reader); /* what it kept to itself is no content */
     stop_text_finish(&c->stop);
     give_content(c);
 }

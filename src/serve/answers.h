@@ -68,6 +68,7 @@ bool ask_ban(ask *q, qn_token token, problem *p);
 bool ask_schema(ask *q, const json_t *schema, const char *field, problem *p);
 /* How many tokens the answer has at most: < 0 as many as fit. */
 void ask_most(ask *q, int64_t n);
+bool ask_limits(ask *q, const fields *f); /* .. by all the names that it has */
 /* What llama-server's requests say beyond those; see extras.c. */
 bool ask_extras(ask *q, exchange *x, const fields *f);
 /* ---- lora.c ---- */

@@ -16,6 +16,58 @@ static bool unknown(problem *p, const char *path, const char *type, const char *
     return problem_set(p, 400, field, "\"%.40s\" is none of %s", type ? type : "", known);
 }
 
+static bool is_type(const char *type, const char *wanted) { return type && strcmp(type, wanted) == 0; }
+
+static void put_member(text *out, const json_t *block, const char *name, const char *behind)
+{
+    const json_t *words = json_object_get(block, name);
+    if (!json_string_length(words)) return;
+    text_put(out, json_string_value(words), json_string_length(words));
+    text_puts(out, behind);
+}
+
+#define TEXT_BLOCKS "text, document, search_result, tool_reference"
+static bool text_of(text *out, const json_t *content, const char *path, problem *p);
+
+/* A document is given as text, or as blocks of it. */
+static bool put_document(text *out, const json_t *block, const char *path, problem *p)
+{
+    char inner[192];
+    const json_t *source = json_object_get(block, "source");
+    const char *type = json_string_value(json_object_get(source, "type"));
+    snprintf(inner, sizeof(inner), "%.170s.source", path);
+    put_member(out, block, "title", "\n\n");
+    put_member(out, block, "context", "\n\n");
+    if (is_type(type, "content")) return text_of(out, json_object_get(source, "content"), inner, p);
+    if (!is_type(type, "text")) return unknown(p, inner, type, "text, content");
+    put_member(out, source, "data", "");
+    return true;
+}
+
+/* What of a block is text to a model. */
+static bool put_block(text *out, const json_t *block, const char *path, problem *p)
+{
+    char inner[192];
+    const char *type = json_string_value(json_object_get(block, "type"));
+    const json_t *words = json_object_get(block, "text");
+    snprintf(inner, sizeof(inner), "%.170s.content", path);
+    if (is_type(type, "document")) return put_document(out, block, path, p);
+    if (is_type(type, "tool_reference")) {
+        put_member(out, block, "tool_name", "");
+    } else if (is_type(type, "search_result")) {
+        put_member(out, block, "title", "\n");
+        put_member(out, block, "source", "\n\n");
+        return text_of(out, json_object_get(block, "content"), inner, p);
+    } else if (!is_type(type, "text")) {
+        return unknown(p, path, type, TEXT_BLOCKS);
+    } else if (!json_is_string(words)) {
+        return problem_set(p, 400, path, "a block without text");
+    } else {
+        text_put(out, json_string_value(words), json_string_length(words));
+    }
+    return true;
+}
+
 /* The text of blocks, or of a string, put to a buffer. */
 static bool text_of(text *out, const json_t *content, const char *path, problem *p)
 {
@@ -32,11 +84,7 @@ static bool text_of(text *out, const json_t *content, const char *path, problem 
     json_array_foreach(content, i, block)
     {
         snprintf(inner, sizeof(inner), "%.160s[%zu]", path, i);
-        const char *type = json_string_value(json_object_get(block, "type"));
-        const json_t *words = json_object_get(block, "text");
-        if (!type || strcmp(type, "text") != 0) return unknown(p, inner, type, "text");
-        if (!json_is_string(words)) return problem_set(p, 400, inner, "a block without text");
-        text_put(out, json_string_value(words), json_string_length(words));
+        if (!put_block(out, block, inner, p)) return false;
     }
     return true;
 }
@@ -48,6 +96,14 @@ static json_t *taken(text *t)
     return value;
 }
 
+/* What is the service's own is named in a header. */
+static void leave_out(exchange *x, const char *path, const char *type)
+{
+    char what[240];
+    snprintf(what, sizeof(what), "%.180s:%.40s", path, type);
+    exchange_ignores(x, what);
+}
+
 /* A header of some clients that differs every turn: the prefix would never hold. */
 static bool is_billing(const json_t *block)
 {
@@ -56,7 +112,7 @@ static bool is_billing(const json_t *block)
     return words && strncmp(words, header, sizeof(header) - 1) == 0;
 }
 
-static bool add_system(json_t *messages, const json_t *system, problem *p)
+static bool add_system(json_t *messages, const json_t *system, const char *path, problem *p)
 {
     const json_t *block;
     json_t *list = json_array();
@@ -66,7 +122,7 @@ static bool add_system(json_t *messages, const json_t *system, problem *p)
     {
         if (!is_billing(block)) json_array_append(list, (json_t *)block);
     }
-    const bool good = text_of(&t, json_is_array(system) ? list : system, "system", p);
+    const bool good = text_of(&t, json_is_array(system) ? list : system, path, p);
     json_decref(list);
     if (good && t.n) {
         json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "system", "content", taken(&t)));
@@ -115,22 +171,34 @@ typedef struct turn {
     json_t *calls;
 } turn;
 
-static bool add_block(json_t *messages, turn *t, const json_t *block, bool user, const char *path, problem *p)
+/* A call that Anthropic's server made and answered itself: of a conversation that was begun there. */
+static bool is_of_server(const char *type)
+{
+    static const char end[] = "_tool_result";
+    const size_t n = type ? strlen(type) : 0;
+    return is_type(type, "server_tool_use") || (n >= sizeof(end) && strcmp(type + n - (sizeof(end) - 1), end) == 0);
+}
+
+static bool add_said(turn *t, const json_t *block, const char *path, exchange *x, problem *p)
 {
     const char *type = json_string_value(json_object_get(block, "type"));
-    const json_t *words = type ? json_object_get(block, type) : NULL;
-    if (type && strcmp(type, "text") == 0 && json_is_string(words)) {
-        text_put(&t->words, json_string_value(words), json_string_length(words));
-    } else if (user && type && strcmp(type, "tool_result") == 0) {
-        return add_result(messages, block, path, p);
-    } else if (!user && type && strcmp(type, "tool_use") == 0) {
-        return add_use(t->calls, block, path, p);
-    } else if (!user && type && strcmp(type, "thinking") == 0 && json_is_string(words)) {
-        text_put(&t->thoughts, json_string_value(words), json_string_length(words));
-    } else if (user || !type || strcmp(type, "redacted_thinking") != 0) {
-        return unknown(p, path, type, user ? "text, tool_result" : "text, tool_use, thinking, redacted_thinking");
-    }
+    const json_t *thoughts = json_object_get(block, "thinking");
+    if (is_type(type, "text")) return put_block(&t->words, block, path, p);
+    if (is_type(type, "tool_use")) return add_use(t->calls, block, path, p);
+    if (is_type(type, "thinking") && json_is_string(thoughts))
+        text_put(&t->thoughts, json_string_value(thoughts), json_string_length(thoughts));
+    else if (is_of_server(type))
+        leave_out(x, path, type);
+    else if (!is_type(type, "redacted_thinking"))
+        return unknown(p, path, type, "text, tool_use, thinking, redacted_thinking");
     return true;
+}
+
+static bool add_asked(json_t *messages, turn *t, const json_t *block, const char *path, problem *p)
+{
+    const char *type = json_string_value(json_object_get(block, "type"));
+    if (is_type(type, "tool_result")) return add_result(messages, block, path, p);
+    return put_block(&t->words, block, path, p);
 }
 
 static bool add_turn(json_t *messages, turn *t, bool user)
@@ -143,17 +211,19 @@ static bool add_turn(json_t *messages, turn *t, bool user)
     return json_array_append_new(messages, m) == 0;
 }
 
-static bool add_message(json_t *messages, const json_t *message, const char *path, problem *p)
+static bool add_message(json_t *messages, const json_t *message, const char *path, exchange *x, problem *p)
 {
     const char *role = json_string_value(json_object_get(message, "role"));
     const json_t *content = json_object_get(message, "content"), *block;
     char inner[192];
     size_t i;
+    snprintf(inner, sizeof(inner), "%s.content", path);
+    if (is_type(role, "system")) return add_system(messages, content, inner, p);
     turn t = {.calls = json_array()};
-    const bool user = role && strcmp(role, "user") == 0;
+    const bool user = is_type(role, "user");
     snprintf(inner, sizeof(inner), "%s.role", path);
-    bool good = user || (role && strcmp(role, "assistant") == 0) ||
-                problem_set(p, 400, inner, "\"%.40s\" is none of user, assistant", role ? role : "");
+    bool good = user || is_type(role, "assistant") ||
+                problem_set(p, 400, inner, "\"%.40s\" is none of user, assistant, system", role ? role : "");
     snprintf(inner, sizeof(inner), "%s.content", path);
     if (good && json_is_string(content)) {
         text_put(&t.words, json_string_value(content), json_string_length(content));
@@ -164,7 +234,7 @@ static bool add_message(json_t *messages, const json_t *message, const char *pat
         json_array_foreach(content, i, block)
         {
             snprintf(inner, sizeof(inner), "%.100s.content[%zu]", path, i);
-            if (good) good = add_block(messages, &t, block, user, inner, p);
+            if (good) good = user ? add_asked(messages, &t, block, inner, p) : add_said(&t, block, inner, x, p);
         }
     }
     if (good && !add_turn(messages, &t, user)) good = problem_set(p, 503, "", "out of memory");
@@ -174,18 +244,18 @@ static bool add_message(json_t *messages, const json_t *message, const char *pat
     return good;
 }
 
-static bool read_messages(ask *q, const fields *f)
+static bool read_messages(ask *q, exchange *x, const fields *f)
 {
     const json_t *messages = field_array(f, "messages"), *system = field_get(f, "system"), *message;
     char path[48];
     size_t i;
     if (!messages) return f->p->status ? false : field_wrong(f, "messages", "a list of messages");
     q->messages = json_array();
-    if (system && !add_system(q->messages, system, f->p)) return false;
+    if (system && !add_system(q->messages, system, "system", f->p)) return false;
     json_array_foreach(messages, i, message)
     {
         snprintf(path, sizeof(path), "messages[%zu]", i);
-        if (!add_message(q->messages, message, path, f->p)) return false;
+        if (!add_message(q->messages, message, path, x, f->p)) return false;
     }
     /* a last turn of the assistant's is the beginning of the answer */
     const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
@@ -196,7 +266,7 @@ static bool read_messages(ask *q, const fields *f)
 
 /* ---- tools ---- */
 
-static bool read_tools(ask *q, const fields *f)
+static bool read_tools(ask *q, exchange *x, const fields *f)
 {
     const json_t *tools = field_array(f, "tools"), *tool;
     char path[48];
@@ -208,13 +278,20 @@ static bool read_tools(ask *q, const fields *f)
         const json_t *name = json_object_get(tool, "name"), *schema = json_object_get(tool, "input_schema");
         const json_t *description = json_object_get(tool, "description"), *strict = json_object_get(tool, "strict");
         snprintf(path, sizeof(path), "tools[%zu]", i);
-        if (type && strcmp(type, "custom") != 0) return unknown(f->p, path, type, "custom");
+        if (type && strcmp(type, "custom") != 0) {
+            leave_out(x, path, type);
+            continue;
+        }
         if (!json_is_string(name)) return problem_set(f->p, 400, path, "a tool without a name");
         json_t *function = json_pack("{s:O}", "name", name);
         if (json_is_string(description)) json_object_set(function, "description", (json_t *)description);
         if (schema) json_object_set(function, "parameters", (json_t *)schema);
         if (strict) json_object_set(function, "strict", (json_t *)strict);
         json_array_append_new(q->tools, json_pack("{s:s, s:o}", "type", "function", "function", function));
+    }
+    if (q->tools && !json_array_size(q->tools)) {
+        json_decref(q->tools); /* all were left out */
+        q->tools = NULL;
     }
     return f->p->status == 0;
 }
@@ -252,10 +329,10 @@ static bool read_thinking(ask *q, const fields *f)
     q->chat.thinking = -1; /* who does not ask for thoughts gets none */
     if (!thinking) return f->p->status == 0;
     if (!field_string(&of, "type", &type)) return f->p->status ? false : field_wrong(&of, "type", "text");
-    if (strcmp(type, "enabled") == 0 || strcmp(type, "adaptive") == 0)
+    if (is_type(type, "enabled") || is_type(type, "adaptive") || is_type(type, "between_tools"))
         q->chat.thinking = 1;
     else if (strcmp(type, "disabled") != 0)
-        return unknown(f->p, "thinking", type, "enabled, adaptive, disabled");
+        return unknown(f->p, "thinking", type, "enabled, adaptive, between_tools, disabled");
     if (field_integer(&of, "budget_tokens", 1024, INT32_MAX, &budget)) q->budget = (int)budget;
     return f->p->status == 0;
 }
@@ -266,8 +343,7 @@ static bool read_effort(ask *q, const fields *config)
     const char *effort;
     const int thinking = q->chat.thinking;
     if (!field_string(config, "effort", &effort)) return config->p->status == 0;
-    const bool good =
-        openai_effort(q, strcmp(effort, "max") == 0 ? "xhigh" : effort, "output_config.effort", config->p);
+    const bool good = openai_effort(q, effort, "output_config.effort", config->p);
     q->chat.thinking = thinking;
     return good;
 }
@@ -294,13 +370,13 @@ static bool read_ask(ask *q, exchange *x, bool whole, problem *p)
     q->body = exchange_parse(x, p);
     if (!q->body) return false;
     const fields f = {q->body, "", p};
-    if (!read_thinking(q, &f) || !read_messages(q, &f) || !read_tools(q, &f) || !read_choice(q, &f) ||
+    if (!read_thinking(q, &f) || !read_messages(q, x, &f) || !read_tools(q, x, &f) || !read_choice(q, &f) ||
         !read_output(q, &f))
         return false;
     if (!whole) return true;
-    if (!field_integer(&f, "max_tokens", 1, INT32_MAX, &n) && !p->status)
+    if (!field_integer(&f, "max_tokens", 0, INT32_MAX, &n) && !p->status)
         return field_wrong(&f, "max_tokens", "how many tokens may be written");
-    q->max_tokens = (int)n;
+    ask_most(q, n);
     (void)field_bool(&f, "stream", &q->stream);
     return !p->status && ask_sampling(q, &f) && ask_stops(q, &f, "stop_sequences");
 }

@@ -67,6 +67,7 @@ struct exchange {
     const route *route;
     const char *rest; /* of the path, where the route takes one */
     char *path;
+    char method[8]; /* for the log, where no route has it */
     uint64_t id;
     _Atomic int refs;
     char key[KEY_ID];        /* which of the server's keys it came with: names it for the batcher; written under lock */
@@ -135,7 +136,7 @@ struct server {
     pthread_mutex_t lock;
     exchange *exchanges;
     peer *peers;
-    uint64_t last_id, n_exchanges;
+    uint64_t last_id, last_peer, n_exchanges;
     struct {
         exchange *first, **end;
     } jobs[2]; /* for workers, and for the computer */
@@ -216,7 +217,7 @@ void http_stop(server *s);
 void http_resume(exchange *x);
 /* The reply that is ready, or a stream's beginning; false: the connection is to be closed. */
 bool http_send(exchange *x);
-/* A path that leads nowhere is refused in OpenAI's form, or in Anthropic's. */
+/* A path that leads nowhere is refused in OpenAI's form, or in Anthropic's or Ollama's. */
 const route *http_route(const exchange *x);
 
 /* ---- work.c ---- */

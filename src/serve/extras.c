@@ -12,6 +12,15 @@ void ask_most(ask *q, int64_t n)
     q->max_tokens = n > 0 ? (int)n : n == 0 ? 1 : 0;
 }
 
+bool ask_limits(ask *q, const fields *f)
+{
+    static const char *const names[] = {"n_predict", "max_tokens", "max_completion_tokens"};
+    int64_t n;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (field_integer(f, names[i], -1, INT32_MAX, &n)) ask_most(q, n);
+    return f->p->status == 0;
+}
+
 /* A value that asks for nothing is none. */
 static bool asks(const fields *f, const char *name)
 {
@@ -66,11 +75,14 @@ static bool order(ask *q, exchange *x, const fields *f)
         snprintf(path, sizeof(path), "samplers[%zu]", i);
         const char *name = json_string_value(item);
         if (!name) return problem_set(f->p, 400, path, "found %s, expected text", json_type_name(item));
-        if (strcmp(name, "infill") == 0) { /* llama-server's, which ends what is filled in sooner */
-            exchange_ignores(x, path);
+        const char sampler = qn_sampler_letter(name, json_string_length(item));
+        if (!sampler || strchr(q->order, sampler)) { /* of another version of theirs, or there already */
+            char what[96];
+            snprintf(what, sizeof(what), "%s:%.40s", path, name);
+            exchange_ignores(x, what);
             continue;
         }
-        if (!add_sampler(q, qn_sampler_letter(name, json_string_length(item)), path, name, f->p)) return false;
+        if (!add_sampler(q, sampler, path, name, f->p)) return false;
     }
     return true;
 }
@@ -120,7 +132,7 @@ bool ask_extras(ask *q, exchange *x, const fields *f)
     if (field_bool(f, "cache_prompt", &cache)) q->no_cache = !cache;
     if (field_integer(f, "n_keep", -1, INT32_MAX - 1, &n)) q->n_keep = (int)n;
     if (field_integer(f, "n_discard", 0, INT32_MAX, &n)) q->n_discard = (int)n;
-    (void)field_string(f, "grammar", &q->gbnf);
+    if (field_string(f, "grammar", &q->gbnf) && !*q->gbnf) q->gbnf = NULL;
     (void)field_bool(f, "return_progress", &q->progress);
     (void)field_bool(f, "timings_per_token", &q->timings);
     return f->p->status == 0 && cannot(x, f) && order(q, x, f) && breakers(q, f) && ignore_eos(q, x->model, f);

@@ -174,7 +174,7 @@ static bool admit(exchange *x, struct MHD_Connection *connection, const char *me
 }
 
 /* NULL where memory is short, also for the peer. */
-static exchange *new_exchange(server *s, struct MHD_Connection *connection, const char *url)
+static exchange *new_exchange(server *s, struct MHD_Connection *connection, const char *url, const char *method)
 {
     const union MHD_ConnectionInfo *of = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     exchange *x = of && of->socket_context ? calloc(1, sizeof(*x)) : NULL;
@@ -189,6 +189,7 @@ static exchange *new_exchange(server *s, struct MHD_Connection *connection, cons
     x->fd = fd ? fd->connect_fd : -1;
     x->peer = of->socket_context;
     x->began_ns = now_ns();
+    snprintf(x->method, sizeof(x->method), "%s", method);
     pthread_mutex_init(&x->lock, NULL);
     pthread_mutex_lock(&s->lock);
     x->peer->greeted = true;
@@ -361,7 +362,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
     problem p = {0};
     (void)version;
     if (!x) {
-        if (!(x = new_exchange(ctx, connection, url))) return MHD_NO;
+        if (!(x = new_exchange(ctx, connection, url, method))) return MHD_NO;
         *con_cls = x;
         if (!admit(x, connection, method, &p)) return refuse_later(x, &p) ? MHD_YES : refuse(x, &p);
         return x->ready ? send_reply(x) : MHD_YES;
@@ -370,6 +371,14 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
     const enum MHD_Result result = take_body(x, data, *n);
     *n = 0;
     return result;
+}
+
+/* A path is a stranger's: what it holds is no line of its own, and no control of a terminal. */
+static void put_path(text *line, const char *path)
+{
+    enum { MOST = 120 };
+    for (int i = 0; path[i] && i < MOST; i++) text_printf(line, "%c", path[i] > ' ' && path[i] < 127 ? path[i] : '?');
+    if (strlen(path) > MOST) text_puts(line, "..");
 }
 
 /* One line, nothing of what was said, and of a key its name or number. */
@@ -381,8 +390,9 @@ static void log_request(exchange *x, bool whole)
     const int status = x->status;
     answers *a = x->answers;
     pthread_mutex_unlock(&x->lock);
-    text_printf(&line, "%llu %s %s: %d%s", (unsigned long long)x->id, x->route->method, x->route->path, status,
-                whole ? "" : ", the client left");
+    text_printf(&line, "%llu %s ", (unsigned long long)x->id, x->method);
+    put_path(&line, x->path);
+    text_printf(&line, ": %d%s", status, whole ? "" : ", the client left");
     if (x->key[0]) text_printf(&line, ", key %s", x->key_name[0] ? x->key_name : x->key);
     pthread_mutex_lock(&x->server->models_lock); /* or while it gets its model */
     if (x->model) text_printf(&line, ", %s", x->model->name);
@@ -455,7 +465,7 @@ static void connected(void *ctx, struct MHD_Connection *connection, void **conte
                     .deadline_ns = now_ns() + (int64_t)s->o.request_timeout_s * 1000000000};
         bound_unsent(p->fd);
         if (p->next) p->next->prev = p;
-        p->id = ++s->last_id;
+        p->id = ++s->last_peer;
         s->peers = p;
         pump_watch(s, p);
         *context = p;

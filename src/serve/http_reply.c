@@ -67,7 +67,9 @@ const route *http_route(const exchange *x)
     const char *rest;
     bool other;
     if (x->route) return x->route;
-    return route_find("POST", x->anthropic ? "/v1/messages" : "/v1/chat/completions", &rest, &other);
+    const bool ollama = strncmp(x->path, "/api/", 5) == 0;
+    const char *like = ollama ? "/api/chat" : x->anthropic ? "/v1/messages" : "/v1/chat/completions";
+    return route_find("POST", like, &rest, &other);
 }
 
 bool http_send(exchange *x)

@@ -82,6 +82,15 @@ static bool set_defaults(model *m, qn_error *err)
 /* An encoder has embeddings and nothing else, and so has a model whose tokens see what comes after them. */
 static bool writes(const model *m) { return !m->info.encoder && !m->info.both_ways; }
 
+/* What it has when it is loaded, or would have. */
+int32_t model_served_ctx(const model *m)
+{
+    const int64_t asked = whole_param(m, "num_ctx", 1, INT32_MAX);
+    const int64_t n = asked ? asked : m->server->o.batcher.session.n_ctx, train = (int64_t)m->facts.n_ctx_train;
+    if (m->state == MODEL_loaded) return model_n_ctx(m);
+    return (int32_t)(n ? n : train && train < QN_DEFAULT_CTX ? train : QN_DEFAULT_CTX);
+}
+
 static qn_batcher_options batcher_options(const model *m)
 {
     qn_batcher_options o = m->server->o.batcher;

@@ -131,6 +131,7 @@ void model_unload(model *m);
 /* Under models_lock, before that, when nobody uses it: what it counted is in `past`, and no longer in its batcher. */
 void model_keep_counts(model *m);
 int32_t model_n_ctx(const model *m);
+int32_t model_served_ctx(const model *m);           /* loaded or not; under models_lock */
 const char *model_lora_path(const model *m, int i); /* of the file */
 qn_session_options model_embedder_options(const model *m);
 /* Those of qn_batcher_stats that are counted over all times that a model is loaded. */

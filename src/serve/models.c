@@ -37,8 +37,8 @@ static json_t *anthropic_model(const model *m)
     const time_t started = (time_t)m->server->started_s;
     struct tm day;
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&started, &day));
-    return json_pack("{s:s, s:s, s:s, s:s}", "type", "model", "id", m->name, "display_name", m->name, "created_at",
-                     when);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "type", "model", "id", m->name, "display_name", m->name, "created_at",
+                     when, "lifecycle", "active");
 }
 
 /* Of the model, or with adapter i of --lora. */

@@ -14,15 +14,18 @@ bool native_options(ask *q, exchange *x, const fields *f)
 {
     int64_t n;
     const json_t *schema = field_get(f, "json_schema");
-    if (field_integer(f, "n_predict", -1, INT32_MAX, &n)) ask_most(q, n);
-    if (field_integer(f, "n_cmpl", 1, INT32_MAX, &n) && n > 1)
-        return problem_set(f->p, 400, "n_cmpl", "one answer at a time; /v1/completions gives several");
+    static const char *const several[] = {"n_cmpl", "n"};
+    if (!ask_limits(q, f)) return false;
+    for (int i = 0; i < 2; i++)
+        if (field_integer(f, several[i], 1, INT32_MAX, &n) && n > 1)
+            return problem_set(f->p, 400, several[i], "one answer at a time; /v1/completions gives several");
     if (field_integer(f, "n_probs", 0, QN_BATCH_MAX_TOP, &n)) {
         q->logprobs = n > 0;
         q->n_top = (int)n;
     }
     (void)field_bool(f, "stream", &q->stream);
     (void)field_bool(f, "return_tokens", &q->return_ids);
+    q->return_ids = q->return_ids || q->stream; /* as theirs */
     if (schema && !ask_schema(q, schema, "json_schema", f->p)) return false;
     return !f->p->status && ask_sampling(q, f) && ask_stops(q, f, "stop") && ask_bias(q, x->model, f) &&
            ask_extras(q, x, f) && ask_loras(q, x->model, f);

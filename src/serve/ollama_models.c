@@ -80,7 +80,8 @@ void serve_ollama_ps(exchange *x)
     exchange_reply_json(x, 200, json_pack("{s:o}", "models", list));
 }
 
-void serve_ollama_version(exchange *x) { exchange_reply_json(x, 200, json_pack("{s:s}", "version", qn_version())); }
+/* Clients ask whether theirs is new enough: of the version whose interface this is. */
+void serve_ollama_version(exchange *x) { exchange_reply_json(x, 200, json_pack("{s:s}", "version", "0.13.4")); }
 
 /* ---- one of them ---- */
 
@@ -122,8 +123,12 @@ static json_t *info(const model *m)
         const char *name;
         uint64_t value;
     } rows[] = {
-        {"context_length", f->n_ctx_train},  {"embedding_length", f->n_embd},           {"block_count", f->n_layer},
-        {"attention.head_count", f->n_head}, {"attention.head_count_kv", f->n_kv_head},
+        {"context_length",
+         (uint64_t)model_served_ctx(m)}, /* clients ask for all of it: more than there is is refused */
+        {"embedding_length", f->n_embd},
+        {"block_count", f->n_layer},
+        {"attention.head_count", f->n_head},
+        {"attention.head_count_kv", f->n_kv_head},
     };
     char key[128];
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

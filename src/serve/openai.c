@@ -56,6 +56,47 @@ bool openai_has_tool(const ask *q, const char *name, const char *path, problem *
     return problem_set(p, 400, path, "there is no tool \"%.60s\"", name);
 }
 
+static const char *name_of(const json_t *tool)
+{
+    const json_t *function = json_object_get(tool, "function"); /* Responses has none */
+    return json_string_value(json_object_get(function ? function : tool, "name"));
+}
+
+/* {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}, or mode and tools beside the type as Responses has
+ * it: the model knows of no others. */
+static bool allow_tools(ask *q, const fields *f, const json_t *wanted)
+{
+    const json_t *inside = json_object_get(wanted, "allowed_tools"), *tool, *other;
+    const char *base = inside ? "tool_choice.allowed_tools" : "tool_choice";
+    const fields of = {inside ? inside : wanted, base, f->p};
+    const json_t *tools = field_array(&of, "tools");
+    json_t *list = json_array();
+    char path[80];
+    size_t i, k;
+    if (!tools && !f->p->status) field_wrong(&of, "tools", "a list of tools");
+    json_array_foreach(tools, i, tool)
+    {
+        const char *name = name_of(tool);
+        snprintf(path, sizeof(path), "%s.tools[%zu]", base, i);
+        if (!name || !openai_has_tool(q, name, path, f->p)) {
+            problem_set(f->p, 400, path, "the tool's name is missing");
+            break;
+        }
+        json_array_foreach(q->tools, k, other)
+        {
+            if (strcmp(name, name_of(other)) == 0) json_array_append(list, (json_t *)other);
+        }
+    }
+    json_decref(q->tools);
+    q->tools = list;
+    q->tool_choice = "auto";
+    (void)field_string(&of, "mode", &q->tool_choice);
+    if (f->p->status) return false;
+    if (strcmp(q->tool_choice, "auto") == 0 || strcmp(q->tool_choice, "required") == 0) return true;
+    snprintf(path, sizeof(path), "%s.mode", base);
+    return problem_set(f->p, 400, path, "\"%.40s\" is none of auto, required", q->tool_choice);
+}
+
 static bool choose_tool(ask *q, const fields *f, const json_t *wanted)
 {
     const fields inner = {wanted, "tool_choice", f->p};
@@ -64,13 +105,14 @@ static bool choose_tool(ask *q, const fields *f, const json_t *wanted)
     const char *type = NULL, *name = NULL;
     if (f->p->status) return false;
     (void)field_string(&inner, "type", &type);
+    if (type && strcmp(type, "allowed_tools") == 0) return allow_tools(q, f, wanted);
     if (function)
         (void)field_string(&of, "name", &name);
     else
         (void)field_string(&inner, "name", &name); /* as Responses has it */
     if (f->p->status) return false;
     if (type && strcmp(type, "function") != 0)
-        return problem_set(f->p, 400, "tool_choice.type", "\"%.40s\" is none of function", type);
+        return problem_set(f->p, 400, "tool_choice.type", "\"%.40s\" is none of function, allowed_tools", type);
     if (!name) return problem_set(f->p, 400, "tool_choice.function.name", "the tool's name is missing");
     q->tool_choice = name;
     return openai_has_tool(q, name, function ? "tool_choice.function.name" : "tool_choice.name", f->p);
@@ -142,11 +184,12 @@ bool openai_format(ask *q, const json_t *format, const char *path, problem *p)
 
 bool openai_effort(ask *q, const char *effort, const char *path, problem *p)
 {
-    static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh"};
+    static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+    enum { N = sizeof(words) / sizeof(words[0]) };
     size_t i = 0;
-    while (i < 6 && strcmp(words[i], effort) != 0) i++;
-    if (i == 6)
-        return problem_set(p, 400, path, "\"%.40s\" is none of none, minimal, low, medium, high, xhigh", effort);
+    while (i < N && strcmp(words[i], effort) != 0) i++;
+    if (i == N)
+        return problem_set(p, 400, path, "\"%.40s\" is none of none, minimal, low, medium, high, xhigh, max", effort);
     q->chat.thinking = i == 0 ? -1 : 1;
     /* templates know three */
     q->chat.reasoning_effort = i == 0 ? NULL : i < 3 ? "low" : i == 3 ? "medium" : "high";

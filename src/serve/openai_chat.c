@@ -29,10 +29,8 @@ static bool cannot(const fields *f)
 static bool limits(ask *q, const fields *f)
 {
     int64_t n;
-    if (field_integer(f, "max_tokens", -1, INT32_MAX, &n)) ask_most(q, n);
-    if (field_integer(f, "max_completion_tokens", -1, INT32_MAX, &n)) ask_most(q, n);
     if (field_integer(f, "n", 1, MAX_ANSWERS, &n)) q->n = (int)n;
-    return f->p->status == 0;
+    return ask_limits(q, f);
 }
 
 static bool logprobs(ask *q, const fields *f)

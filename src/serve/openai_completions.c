@@ -11,7 +11,7 @@
 static bool counts(ask *q, const fields *f)
 {
     int64_t n;
-    if (field_integer(f, "max_tokens", -1, INT32_MAX, &n)) ask_most(q, n);
+    if (!ask_limits(q, f)) return false;
     if (field_integer(f, "n", 1, MAX_ANSWERS, &n)) q->n = (int)n;
     if (field_integer(f, "best_of", 1, MAX_ANSWERS, &n) && n != q->n)
         return problem_set(f->p, 400, "best_of", "this server answers n times; best_of must be the same");

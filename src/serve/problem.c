@@ -22,7 +22,9 @@ bool problem_set(problem *p, int status, const char *field, const char *fmt, ...
 static size_t place_in(const char *said, const char *field)
 {
     const size_t n = strlen(field), len = strcspn(said, ": ");
-    return n && strncmp(said, field, n) == 0 && (said[n] == '[' || said[n] == '.') && said[len] == ':' ? len : 0;
+    return n && strncmp(said, field, n) == 0 && (said[n] == '[' || said[n] == '.' || said[n] == ':') && said[len] == ':'
+               ? len
+               : 0;
 }
 
 bool problem_error(problem *p, const char *field, const qn_error *err)

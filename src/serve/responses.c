@@ -146,8 +146,22 @@ static bool add_item(json_t *messages, const json_t *item, const char *path, pro
     return problem_set(
         p, 400, inner,
         "\"%.40s\" is none of message, reasoning, function_call, function_call_output, custom_tool_call, "
-        "custom_tool_call_output",
+        "custom_tool_call_output, item_reference",
         type);
+}
+
+/* One that an earlier response gave. */
+static bool add_reference(json_t *messages, const json_t *item, exchange *x, const char *path, problem *p)
+{
+    char inner[64];
+    const char *id = json_string_value(json_object_get(item, "id"));
+    snprintf(inner, sizeof(inner), "%s.id", path);
+    if (!id || !*id) return problem_set(p, 400, inner, "the item's id is missing");
+    json_t *found = responses_item(x->server, x->key, id);
+    if (!found) return problem_set(p, 404, inner, "no response that is kept has an item \"%.60s\"", id);
+    const bool good = add_item(messages, found, path, p);
+    json_decref(found);
+    return good;
 }
 
 static bool read_input(ask *q, exchange *x, const fields *f)
@@ -173,7 +187,9 @@ static bool read_input(ask *q, exchange *x, const fields *f)
         json_array_foreach(input, i, item)
         {
             snprintf(path, sizeof(path), "input[%zu]", i);
-            if (!add_item(messages, item, path, f->p)) break;
+            const char *type = json_string_value(json_object_get(item, "type"));
+            const bool refers = type && strcmp(type, "item_reference") == 0;
+            if (!(refers ? add_reference(messages, item, x, path, f->p) : add_item(messages, item, path, f->p))) break;
         }
     } else {
         field_wrong(f, "input", "text or a list of items");
@@ -296,7 +312,8 @@ static bool read_rest(ask *q, const fields *f)
             q->logprobs = true;
     }
     if (field_integer(f, "top_logprobs", 0, QN_BATCH_MAX_TOP, &n)) q->n_top = (int)n;
-    format = json_object_get(format, "format");
+    const fields of_text = {format, "text", f->p};
+    if (format) format = field_get(&of_text, "format");
     return f->p->status == 0 && (!format || openai_format(q, format, "text.format", f->p));
 }
 

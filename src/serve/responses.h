@@ -11,6 +11,8 @@
 void responses_keep(server *s, const char *key, const char *id, json_t *response, json_t *messages);
 /* A deep copy of the response, or of the conversation; NULL where there is none. */
 json_t *responses_find(server *s, const char *key, const char *id, bool messages);
+/* An item of one of them, by its own id. */
+json_t *responses_item(server *s, const char *key, const char *id);
 bool responses_drop(server *s, const char *key, const char *id);
 void responses_deinit(server *s);
 

@@ -76,6 +76,32 @@ json_t *responses_find(server *s, const char *key, const char *id, bool messages
     return value;
 }
 
+static json_t *item_of(json_t *response, const char *id)
+{
+    const json_t *item;
+    size_t i;
+    json_array_foreach(json_object_get(response, "output"), i, item)
+    {
+        const char *own = json_string_value(json_object_get(item, "id"));
+        if (own && strcmp(own, id) == 0) return json_incref((json_t *)item);
+    }
+    return NULL;
+}
+
+json_t *responses_item(server *s, const char *key, const char *id)
+{
+    json_t *item = NULL;
+    pthread_mutex_lock(&s->responses_lock);
+    for (const stored *r = s->responses; r && !item; r = r->next) {
+        if (strcmp(r->key, key) != 0 || !strstr(r->response, id)) continue;
+        json_t *response = json_loads(r->response, JSON_ALLOW_NUL, NULL);
+        item = item_of(response, id);
+        json_decref(response);
+    }
+    pthread_mutex_unlock(&s->responses_lock);
+    return item;
+}
+
 bool responses_drop(server *s, const char *key, const char *id)
 {
     pthread_mutex_lock(&s->responses_lock);

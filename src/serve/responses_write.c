@@ -24,9 +24,10 @@ static void event(answers *a, const char *type, json_t *o)
 static json_t *usage(const answers *a)
 {
     const choice *c = &a->choices[0];
-    return json_pack("{s:i, s:{s:i}, s:i, s:{s:i}, s:i}", "input_tokens", c->used.n_prompt, "input_tokens_details",
-                     "cached_tokens", c->used.n_cached, "output_tokens", c->n_tokens, "output_tokens_details",
-                     "reasoning_tokens", c->n_reasoning, "total_tokens", c->used.n_prompt + c->n_tokens);
+    return json_pack("{s:i, s:{s:i, s:i}, s:i, s:{s:i}, s:i}", "input_tokens", c->used.n_prompt, "input_tokens_details",
+                     "cached_tokens", c->used.n_cached, "cache_write_tokens", 0, "output_tokens", c->n_tokens,
+                     "output_tokens_details", "reasoning_tokens", c->n_reasoning, "total_tokens",
+                     c->used.n_prompt + c->n_tokens);
 }
 
 static json_t *response(answers *a, const char *status, json_t *error)

@@ -98,6 +98,20 @@ static bool add_bias(ask *q, const model *m, int64_t token, double bias, const c
     return true;
 }
 
+/* Each token of a text. */
+static bool add_biases(ask *q, const model *m, const char *words, size_t n, double bias, const char *path, problem *p)
+{
+    qn_token *ids = NULL;
+    size_t n_ids = 0;
+    qn_error err;
+    const qn_tokenize_options o = {.no_bos = true, .no_special = true};
+    if (qn_tokenize(m->tok, words, n, &o, &ids, &n_ids, &err) != QN_OK) return problem_error(p, path, &err);
+    bool good = true;
+    for (size_t i = 0; i < n_ids && good; i++) good = add_bias(q, m, ids[i], bias, path, p);
+    qn_free(ids);
+    return good;
+}
+
 static bool bias_value(const json_t *value, double *out, const char *path, problem *p)
 {
     if (json_is_false(value))
@@ -133,7 +147,7 @@ bool ask_ban(ask *q, qn_token token, problem *p)
     return true;
 }
 
-/* {"15043": 1.5}, or [[15043, 1.5], [2, false]]. */
+/* {"15043": 1.5, "Hello": -1}, or [[15043, 1.5], [2, false], ["Hello", -1]]. */
 bool ask_bias(ask *q, const model *m, const fields *f)
 {
     const json_t *map = field_get(f, "logit_bias"), *value;
@@ -148,9 +162,12 @@ bool ask_bias(ask *q, const model *m, const fields *f)
         {
             snprintf(path, sizeof(path), "logit_bias[%zu]", i);
             const json_t *token = json_array_get(value, 0), *by = json_array_get(value, 1);
-            if (!json_is_integer(token) || !by)
-                return problem_set(f->p, 400, path, "expected a pair of a token's number and a bias");
-            if (!bias_value(by, &bias, path, f->p) || !add_bias(q, m, json_integer_value(token), bias, path, f->p))
+            const bool words = json_is_string(token);
+            if ((!json_is_integer(token) && !words) || !by)
+                return problem_set(f->p, 400, path, "expected a pair of a token, by its number or as text, and a bias");
+            if (!bias_value(by, &bias, path, f->p)) return false;
+            if (words ? !add_biases(q, m, json_string_value(token), json_string_length(token), bias, path, f->p)
+                      : !add_bias(q, m, json_integer_value(token), bias, path, f->p))
                 return false;
         }
         return true;
@@ -160,8 +177,10 @@ bool ask_bias(ask *q, const model *m, const fields *f)
     {
         snprintf(path, sizeof(path), "logit_bias.%.40s", name);
         const long long token = strtoll(name, &end, 10);
-        if (end == name || *end) return problem_set(f->p, 400, path, "\"%.40s\" is no number of a token", name);
-        if (!bias_value(value, &bias, path, f->p) || !add_bias(q, m, token, bias, path, f->p)) return false;
+        const bool words = end == name || *end;
+        if (!bias_value(value, &bias, path, f->p)) return false;
+        if (words ? !add_biases(q, m, name, strlen(name), bias, path, f->p) : !add_bias(q, m, token, bias, path, f->p))
+            return false;
     }
     return true;
 }

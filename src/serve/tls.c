@@ -101,7 +101,7 @@ bool tls_read(server *s, qn_error *err)
     now = c;
     pthread_mutex_unlock(&lock);
     pthread_mutex_lock(&s->lock);
-    const uint64_t last = s->last_id; /* who comes from here on is shown the new one */
+    const uint64_t last = s->last_peer; /* who comes from here on is shown the new one */
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&lock);
     if (before) before->retired = last;
@@ -116,7 +116,7 @@ void tls_drop_old(server *s)
     pthread_mutex_unlock(&lock);
     if (!any) return;
     pthread_mutex_lock(&s->lock);
-    uint64_t oldest = s->last_id + 1; /* connection that has sent nothing yet, or the next one that comes */
+    uint64_t oldest = s->last_peer + 1; /* connection that has sent nothing yet, or the next one that comes */
     for (const peer *p = s->peers; p; p = p->next)
         if (!p->greeted && p->id < oldest) oldest = p->id;
     pthread_mutex_unlock(&s->lock);

@@ -142,17 +142,64 @@ def test_continued():
 
 def test_models():
     r = server.request("GET", "/v1/models", headers={"anthropic-version": "2023-06-01"})[1]
-    assert r["data"][0]["type"] == "model" and r["data"][0]["id"] == "chat" and r["has_more"] is False
+    assert r["data"][0]["lifecycle"] == "active" and r["data"][0]["type"] == "model" and r["data"][0]["id"] == "chat" and r["has_more"] is False
     assert server.request("GET", "/v1/models/chat", headers={"anthropic-version": "2023-06-01"})[1]["display_name"] == "chat"
+
+
+def count(**body):
+    status, reply, headers = server.request("POST", PATH + "/count_tokens", {"model": "chat", "messages": SUM, **body})
+    assert status == 200, reply
+    return reply["input_tokens"], headers.get("X-Quern-Ignored")
+
+
+def test_late_system():
+    """A system message in mid-conversation, as Claude Code sends one behind its first turn: the prompt of OpenAI's form."""
+    for late in "Be brief.", [{"type": "text", "text": "Be "}, {"type": "text", "text": "brief."}]:
+        messages = SUM + [{"role": "system", "content": late}, *SUM]
+        theirs = server.good("/v1/chat/completions", {"messages": SUM + [{"role": "system", "content": "Be brief."}, *SUM], "max_tokens": 1, "reasoning_effort": "none"})
+        assert count(messages=messages)[0] == theirs["usage"]["prompt_tokens"]
+    assert ask([{"role": "system", "content": "Be brief."}, *SUM], temperature=0) ["content"] == ask(temperature=0, system="Be brief.")["content"]
+
+
+def test_text_of_other_blocks():
+    """Documents, results of searches and names of tools are text; what Anthropic's own servers do is left out, and said."""
+    def user(*blocks):
+        return count(messages=[{"role": "user", "content": list(blocks)}])[0]
+    words = {"type": "text", "text": "A\n\nabc"}
+    assert user(words) == user({"type": "document", "title": "A", "source": {"type": "text", "media_type": "text/plain", "data": "abc"}}) \
+        == user({"type": "document", "title": "A", "source": {"type": "content", "content": [{"type": "text", "text": "abc"}]}})
+    found = {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "abc"}]}
+    assert user(found) == user({"type": "text", "text": "t\ns\n\nabc"})
+    use = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "get_weather", "input": {}}]}
+
+    def result(content):
+        return count(messages=SUM + [use, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": content}]}])[0]
+    assert result([{"type": "tool_reference", "tool_name": "other"}]) == result("other") and result([found]) == result("t\ns\n\nabc")
+    n, ignored = count(tools=[{"type": "web_search_20250305", "name": "web_search"}])
+    assert n == count()[0] and ignored == "tools[0]:web_search_20250305", ignored
+    searched = [{"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}, {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+                {"type": "text", "text": "5"}]
+    n, ignored = count(messages=SUM + [{"role": "assistant", "content": searched}, *SUM])
+    assert n == count(messages=SUM + [{"role": "assistant", "content": "5"}, *SUM])[0] and "server_tool_use" in ignored, ignored
+
+
+def test_nothing_written():
+    """max_tokens 0 reads the prompt, for the next time."""
+    body = [{"role": "user", "content": "Read this, and say nothing of it."}]
+    first = ask(body, max_tokens=0)
+    assert first["content"] == [] and first["usage"]["output_tokens"] == 0, first
+    again = ask(body, max_tokens=1)["usage"]
+    assert again["input_tokens"] == 1, again
 
 
 def test_refusals():
     for more, status, words in (
-            ({"model": "nobody"}, 404, "model"), ({"max_tokens": 0}, 400, "max_tokens"), ({"max_tokens": None}, 400, "max_tokens"),
-            ({"messages": "x"}, 400, "messages"), ({"messages": [{"role": "system", "content": "x"}]}, 400, "messages[0].role"),
+            ({"model": "nobody"}, 404, "model"), ({"max_tokens": -1}, 400, "max_tokens"), ({"max_tokens": None}, 400, "max_tokens"),
+            ({"messages": "x"}, 400, "messages"), ({"messages": [{"role": "tool", "content": "x"}]}, 400, "messages[0].role"),
             ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, 400, "messages[0].content[0].type"),
             ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, 400, "messages[0].content[0].tool_use_id"),
-            ({"messages": [{"role": "user", "content": 5}]}, 400, "messages[0].content"), ({"tools": [{"type": "bash_1"}]}, 400, "tools[0].type"),
+            ({"messages": [{"role": "user", "content": 5}]}, 400, "messages[0].content"), ({"tools": [{"type": "custom"}]}, 400, "tools[0]"),
+            ({"messages": [{"role": "user", "content": [{"type": "document", "source": {"type": "url"}}]}]}, 400, "messages[0].content[0].source.type"),
             ({"tools": [TOOL], "tool_choice": {"type": "x"}}, 400, "tool_choice.type"), ({"tool_choice": {"type": "any"}}, 400, "tool_choice"),
             ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "other"}}, 400, "tool_choice.name"),
             ({"messages": [{"role": "a" + "é" * 30, "content": "x"}]}, 400, "messages[0].role: \"aé"),

@@ -147,7 +147,7 @@ def test_extras():
     free = {**dry, "dry_sequence_breakers": list("abcdefghijklmnopqrstuvwxyz ")}
     said = [server.good("/completion", b)["content"] for b in (plain, dry, free)]
     assert said[0] == said[2] != said[1], said
-    for member, value, field in (("samplers", ["top_k", "top_k"], "samplers[1]"), ("samplers", ["nothing"], "samplers[0]"), ("samplers", 3, "samplers"),
+    for member, value, field in (("samplers", [1], "samplers[0]"), ("samplers", "kk", "samplers"), ("samplers", 3, "samplers"), ("n", 2, "n"),
                                  ("samplers", "kk", "samplers"), ("dry_sequence_breakers", [1], "dry_sequence_breakers[0]"), ("n_cmpl", 2, "n_cmpl"),
                                  ("post_sampling_probs", True, "post_sampling_probs"), ("dry_sequence_breakers", ["x"] * 65, "dry_sequence_breakers"),
                                  ("ignore_eos", "x", "ignore_eos"), ("n_discard", -1, "n_discard")):
@@ -157,7 +157,20 @@ def test_extras():
     editor = {**body, "temperature": 0, "n_indent": 2, "t_max_predict_ms": 1500, "response_fields": ["content"], "samplers": ["top_k", "infill"]}
     status, reply, headers = server.request("POST", "/completion", editor)
     assert (status, reply["content"]) == (200, server.good("/completion", {**body, "temperature": 0})["content"])
-    assert headers["X-Quern-Ignored"] == "n_indent, t_max_predict_ms, response_fields, samplers[1]", dict(headers)
+    assert headers["X-Quern-Ignored"] == "n_indent, t_max_predict_ms, response_fields, samplers[1]:infill", dict(headers)
+    # Other programs: samplers of other versions, a grammar that is none, limits by any of their names.
+    status, reply, headers = server.request("POST", "/completion", {**body, "samplers": ["top_k", "adaptive_p", "top_k"], "top_k": 1, "grammar": ""})
+    assert reply["content"] == one and headers["X-Quern-Ignored"] == "samplers[1]:adaptive_p, samplers[2]:top_k", dict(headers)
+    for name in "n_predict", "max_tokens", "max_completion_tokens":
+        for path in "/completion", "/v1/completions":
+            r = server.good(path, {"prompt": "ROMEO:\n", "seed": 5, name: 3})
+            assert r["timings"]["predicted_n"] == 3, r
+    events = [e for _, e in server.stream("/completion", {**body, "stream": True})]
+    ids = server.good("/completion", {**body, "return_tokens": True})["tokens"]
+    assert [t for e in events for t in e["tokens"]] == ids and len(ids) == 12, (events, ids)
+    word = server.good("/tokenize", {"content": "the"})["tokens"]
+    by_number = server.good("/completion", {**body, "logit_bias": [[t, -3] for t in word]})["content"]
+    assert by_number == server.good("/completion", {**body, "logit_bias": [["the", -3]]})["content"] == server.good("/completion", {**body, "logit_bias": {"the": -3}})["content"]
     assert "X-Quern-Ignored" not in server.request("POST", "/completion", {**body, "n_indent": 0, "response_fields": []})[2]
     ids = server.good("/tokenize", {"content": "word " * 40})["tokens"][:100]
     with Server(quern, MODEL, "--batch-size", "8") as s:  # so the prompt takes many steps; what of them is told hangs on who is quicker

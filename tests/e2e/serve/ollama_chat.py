@@ -79,7 +79,10 @@ def test_generate():
 def test_models():
     assert server.get("/api/tags")[1]["models"][0]["name"] == "chat:latest"
     assert server.get("/api/ps")[1]["models"][0]["context_length"] == 512
-    assert server.get("/api/version")[1]["version"]
+    assert [int(n) for n in server.get("/api/version")[1]["version"].split(".")] >= [0, 13, 4]  # what Codex asks for
+    info = server.good("/api/show", {"model": "chat"})["model_info"]
+    assert info["llama.context_length"] == 512  # what is served, as above
+    assert server.get("/api/nothing") == (404, {"error": "there is no /api/nothing here"})
     shown = server.good("/api/show", {"model": "chat"})
     assert "tools" in shown["capabilities"] and shown["model_info"]["llama.block_count"] == 4 and "im_start" in shown["template"]
     assert server.good("/api/pull", {"model": "chat"}) == {"status": "success"}

@@ -201,10 +201,41 @@ def refused(status, field, *words, path=PATH, **body):
         assert w in e["message"], (w, e)
 
 
+def test_allowed_tools():
+    """Of several tools some: the model knows of no others."""
+    other = {"type": "function", "function": {"name": "other", "parameters": {"type": "object", "properties": {}}}}
+    body = {"messages": SUM, "temperature": 0}
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "other"}}]}}
+    one = server.good(PATH, {**body, "tools": [WEATHER, other], "tool_choice": allowed})
+    want = server.good(PATH, {**body, "tools": [other], "tool_choice": "required"})
+    assert one["choices"][0]["message"]["tool_calls"][0]["function"] == want["choices"][0]["message"]["tool_calls"][0]["function"]
+    assert one["usage"]["prompt_tokens"] == want["usage"]["prompt_tokens"]
+    allowed["allowed_tools"]["tools"][0]["function"]["name"] = "none"
+    refused(400, "tool_choice.allowed_tools.tools[0]", "none", tools=[WEATHER], tool_choice=allowed)
+
+
+def test_cut_call():
+    """A call that the limit cut shows nothing of itself in the text, and probabilities are of what is text."""
+    body = {"messages": [{"role": "user", "content": "What is the weather in Oslo?"}], "tools": [WEATHER], "temperature": 0,
+            "reasoning_effort": "none", "logprobs": True}
+    whole = server.good(PATH, body)
+    assert whole["choices"][0]["message"]["tool_calls"], whole
+    for n in range(1, whole["usage"]["completion_tokens"]):
+        choice = server.good(PATH, {**body, "max_tokens": n})["choices"][0]
+        assert not choice["message"]["content"] and not choice["logprobs"]["content"] and choice["finish_reason"] == "length", (n, choice)
+
+
 def test_refusals():
     refused(404, "model", "nobody", "chat", model="nobody")
     refused(400, "messages", "a list", messages="hello")
     refused(400, "messages", messages=None)
+    for arguments, said in ("{", "JSON"), ("[]", "an object"):
+        call = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}}]}
+        refused(400, "messages[1].tool_calls[0].function.arguments", said, messages=SUM + [call], tools=[WEATHER])
+    call["tool_calls"][0]["function"]["arguments"] = "null"
+    assert server.good(PATH, {"messages": SUM + [call, {"role": "tool", "tool_call_id": "a", "content": "x"}], "max_tokens": 1})
+    got = server.post(PATH, {"messages": []})[1]["error"]
+    assert got["param"] == "messages" and got["message"].startswith("messages: the list is empty"), got
     refused(400, "messages[0].content[0]", "image_url", messages=[{"role": "user", "content": [{"type": "image_url"}]}])
     refused(400, "messages", "2010 tokens", "512", messages=[{"role": "user", "content": "x " * 2000}])
     refused(400, "temperature", "-1", temperature=-1)
@@ -220,7 +251,7 @@ def test_refusals():
     refused(400, "top_logprobs", "21", logprobs=True, top_logprobs=21)
     refused(400, "top_logprobs", "logprobs", top_logprobs=2)
     refused(400, "logit_bias.99999", "vocabulary", logit_bias={"99999": 1})
-    refused(400, "logit_bias.x", "number", logit_bias={"x": 1})
+    refused(400, "logit_bias.x", "number", logit_bias={"x": "y"})
     refused(400, "tools[0].type", "retrieval", tools=[{"type": "retrieval"}])
     refused(400, "tool_choice", "maybe", tools=[WEATHER], tool_choice="maybe")
     refused(400, "tool_choice", "no tools", tool_choice="required")
@@ -233,6 +264,7 @@ def test_refusals():
     refused(400, "response_format", "not", response_format={"type": "json_schema", "json_schema": {"schema": {"not": {}}}})
     refused(400, "grammar", "line", grammar="root = x")
     refused(400, "reasoning_effort", "huge", reasoning_effort="huge")
+    assert server.good(PATH, {"messages": SUM, "max_tokens": 1, "reasoning_effort": "max"})
     refused(400, "functions", functions=[])
     refused(400, "store", store=True)
     refused(400, "modalities", modalities=["text", "audio"])

@@ -132,8 +132,24 @@ def test_count():
     assert server.post(PATH + "/input_tokens", body, **ME)[1]["input_tokens"] == ask(**body)["usage"]["input_tokens"]
 
 
+def test_references():
+    """What an earlier response said, by the ids of its items: the prompt that the items themselves give."""
+    first = ask(input="What is the weather in Oslo?", tools=[TOOL], reasoning={"effort": "none"}, temperature=0)
+    calls = [i for i in first["output"] if i["type"] == "function_call"]
+    assert calls, first
+    outputs = [{"type": "function_call_output", "call_id": c["call_id"], "output": "rain"} for c in calls]
+    begin = [{"role": "user", "content": "What is the weather in Oslo?"}]
+    by_id = begin + [{"type": "item_reference", "id": i["id"]} for i in first["output"]] + outputs
+    whole = begin + first["output"] + outputs
+    counts = [server.post(PATH + "/input_tokens", {"input": i, "tools": [TOOL]}, **ME)[1]["input_tokens"] for i in (by_id, whole)]
+    assert counts[0] == counts[1], counts
+    status, reply = server.post(PATH, {"input": by_id, "tools": [TOOL]}, Authorization="Bearer two")
+    assert status == 404 and reply["error"]["param"] == "input[1].id", reply  # another's
+    assert ask(input="x", text={"format": None})["usage"]["input_tokens_details"]["cache_write_tokens"] == 0
+
+
 def test_refusals():
-    for more, field in (({"input": 3}, "input"), ({"input": [3]}, "input[0]"), ({"input": [{"type": "item_reference"}]}, "input[0].type"),
+    for more, field in (({"input": 3}, "input"), ({"input": [3]}, "input[0]"), ({"input": [{"type": "item_reference"}]}, "input[0].id"),
                         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content[0].type"),
                         ({"input": [{"content": "x"}]}, "input[0].role"), ({"input": [{"type": "function_call"}]}, "input[0]"),
                         ({"background": True}, "background"), ({"tools": [{}]}, "tools[0]"), ({"tools": [{"type": "function"}]}, "tools[0]"),
