@@ -16,7 +16,11 @@ shift
 . tools/need.sh
 need_build
 [ -x build/quern ] || echo "Building: two minutes on two cores, the first time" >&2
-{ cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Release -DQN_TESTS=OFF >/dev/null && cmake --build build >/dev/null; } ||
-    { cmake --build build >&2; exit 1; }
+cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
+if [ -t 2 ]; then
+    cmake --build build --target quern >&2 # counts
+else
+    cmake --build build --target quern >/dev/null || { cmake --build build --target quern >&2; exit 1; }
+fi
 build/quern run "$model" "$@"
 printf '\nTo talk with a model: build/quern chat models/chat.gguf\n' >&2
