@@ -316,7 +316,8 @@ static qn_status join(qn_batcher *b, qn_batch_stream *s, qn_batch_space **space,
         *at = s;
         s->space = qn__batch_join_space(b, *space);
         if (s->space == *space) *space = NULL;
-        *id = s->id = s->order = ++b->last_id;
+        *id = s->id = ++b->last_id;
+        s->order = ++b->last_order;
         b->n_queued++;
         b->stats.n_requests++;
         if (b->n_streams < b->n_parallel) qn__batch_stop_step(b, s->n_tokens);

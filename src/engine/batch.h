@@ -42,7 +42,7 @@ typedef struct qn_batch_stream qn_batch_stream;
 struct qn_batch_stream {
     qn_batch_stream *next; /* in the queue, or of those that end */
     uint64_t id;
-    uint64_t order; /* the older the smaller: its id, until it waits anew */
+    uint64_t order; /* the older the smaller: as it came, or waited anew */
     uint64_t turn;  /* of its key, see next_in_turn; under lock */
     char *key;
     qn_batch_space *space;
@@ -112,7 +112,8 @@ struct qn_batcher {
     qn_batch_stream *queue; /* by order; those set back are among them */
     qn_batch_space *spaces; /* in no order */
     int32_t n_streams, n_queued;
-    uint64_t last_id, turn; /* the latter of who began last */
+    uint64_t last_id, last_order;
+    uint64_t turn; /* of who began last */
     bool stopping;
     qn_batcher_stats stats;
     int64_t step_began_ns; /* 0: none under way */

@@ -93,7 +93,7 @@ static void set_back(qn_batcher *b, qn_batch_stream *s, bool anew)
     qn__mutex_lock(&b->lock);
     unlist(b, s);
     s->anew = anew;
-    if (anew) s->order = ++b->last_id;
+    if (anew) s->order = ++b->last_order;
     if (anew) s->turn = qn__batch_turn(b, s->key);
     qn_batch_stream **at = &b->queue;
     while (*at && (*at)->order < s->order) at = &(*at)->next;
