@@ -105,6 +105,7 @@ int cli_store(const cli_option *o, char *text)
         if (!cli_parse_float(text, o->lo, o->hi, &f)) return bad_value(o, text);
         *(float *)o->at = (float)f;
         return -1;
+    case CLI_OUTPUT:
     case CLI_STRING: *(const char **)o->at = text; return -1;
     case CLI_GROUP: return -1; /* never found by a name */
     case CLI_STRINGS: {
@@ -268,5 +269,6 @@ int cli_parse(const cli_usage *u, const cli_option *options, int n, int argc, ch
     }
     if (*n_args < u->min_args)
         return cli_bad_usage("an argument is missing; usage: quern %s %s", u->command, u->arguments);
-    return -1;
+    const int status = cli_note_files(u, options, n, args, *n_args);
+    return status == CLI_OK ? -1 : status;
 }

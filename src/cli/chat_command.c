@@ -291,6 +291,7 @@ static void show_option(const chat *c, const cli_option *o)
     case CLI_U64: snprintf(text, sizeof(text), "%llu", (unsigned long long)*(const uint64_t *)o->at); break;
     case CLI_FLOAT: snprintf(text, sizeof(text), "%.6g", (double)*(const float *)o->at); break;
     case CLI_FLAG: snprintf(text, sizeof(text), "%s", *(const bool *)o->at ? "on" : "off"); break;
+    case CLI_OUTPUT:
     case CLI_STRING: {
         const char *value = *(const char *const *)o->at;
         snprintf(text, sizeof(text), "%s", value ? value : "-");

@@ -28,14 +28,24 @@ const cli_command *cli_command_find(const char *name);
 int cli_no_command(const char *name);
 
 /* ---- options ---- */
-typedef enum cli_kind { CLI_FLAG, CLI_INT, CLI_U64, CLI_FLOAT, CLI_STRING, CLI_STRINGS, CLI_GROUP } cli_kind;
+typedef enum cli_kind {
+    CLI_FLAG,
+    CLI_INT,
+    CLI_U64,
+    CLI_FLOAT,
+    CLI_STRING,
+    CLI_STRINGS,
+    CLI_OUTPUT,
+    CLI_GROUP
+} cli_kind;
 #define CLI_MAX_STRINGS 16
 typedef struct cli_strings {
     const char *item[CLI_MAX_STRINGS];
     int n;
 } cli_strings;
 
-/* One option, one row; `at` points to a bool, int32_t, uint64_t, float, const char * or cli_strings by kind. `set`,
+/* One option, one row; `at` points to a bool, int32_t, uint64_t, float, const char * or cli_strings by kind; CLI_OUTPUT
+ * is a CLI_STRING that names a file to be written, which then must not be one that is read. `set`,
  * when given, says whether the option stood on the command line. Help, manual pages and completions are made of the
  * same rows. */
 typedef struct cli_option {
@@ -109,6 +119,16 @@ void cli_progress_init(cli_progress *p, const char *what);
 bool cli_progress_step(void *ctx, uint64_t done, uint64_t total);
 void cli_progress_end(cli_progress *p);
 int64_t cli_now_ns(void);
+
+/* ---- files that are read and written ---- */
+/* cli_parse notes those of the command line, by the rows of options and values.def, and refuses what is both:
+ * CLI_USAGE, with a message. */
+int cli_note_files(const cli_usage *usage, const cli_option *options, int n_options, const char *const *args,
+                   int n_args);
+/* The same for one that is read and found otherwise; of a split model all parts. The path must stay. */
+int cli_reads(const char *path);
+/* And for one to be written, as cli_output_open asks. */
+int cli_may_write(const char *path);
 
 /* ---- output ---- */
 /* Flushes standard output; CLI_FAILED with a message when anything written to it was lost. */

@@ -175,6 +175,8 @@ int cli_output_open(cli_output *o, const char *path)
     struct stat st;
     const bool there = stat(path, &st) == 0;
     *o = (cli_output){.path = path};
+    const int refused = cli_may_write(path);
+    if (refused != CLI_OK) return refused;
     if (there) o->file = own_stream(&st);
     if (!o->file && there && !S_ISREG(st.st_mode)) {
         o->file = fopen(path, "wb"); /* a device or a pipe must not be replaced by a file */
@@ -350,6 +352,7 @@ int32_t *cli_read_tokens(const char *text, size_t *n)
 {
     if (text[0] != '@') return cli_parse_tokens(text, n);
     size_t len = 0;
+    if (cli_reads(text + 1) != CLI_OK) return NULL;
     char *list = cli_read_text(text + 1, ((size_t)256 << 20), &len);
     if (list && strlen(list) != len) {
         cli_fail("%s holds a zero byte; a list of numbers is expected", text + 1);

@@ -53,7 +53,7 @@ static void each_argument(const char *arguments, void (*each)(const char *word, 
 
 /* ---- bash ---- */
 
-static const char *const kinds[] = {"text", "file", "folder", "gguf", "words", "words"};
+static const char *const kinds[] = {"text", "file", "folder", "gguf", "gguf", "words", "words"};
 
 static void bash_value(const cli_value *value)
 {
@@ -221,6 +221,7 @@ static void zsh_action(const cli_value *value)
     case CLI_VALUE_text: putchar(' '); break;
     case CLI_VALUE_file: printf("_files"); break;
     case CLI_VALUE_folder: printf("_files -/"); break;
+    case CLI_VALUE_output:
     case CLI_VALUE_gguf: printf("_files -g \"*.gguf\""); break;
     case CLI_VALUE_words:
     case CLI_VALUE_hints:
@@ -319,6 +320,7 @@ static void fish_value(const cli_value *value)
     case CLI_VALUE_text: break;
     case CLI_VALUE_file: printf(" -F"); break;
     case CLI_VALUE_folder: printf(" -a '(__fish_complete_directories)'"); break;
+    case CLI_VALUE_output:
     case CLI_VALUE_gguf: printf(" -k -a '(__fish_complete_suffix .gguf)'"); break;
     case CLI_VALUE_words:
     case CLI_VALUE_hints:

@@ -22,7 +22,8 @@ typedef enum cli_value_kind {
     CLI_VALUE_file,
     CLI_VALUE_folder,
     CLI_VALUE_gguf,
-    CLI_VALUE_words, /* nothing else is possible */
+    CLI_VALUE_output, /* a model to be written */
+    CLI_VALUE_words,  /* nothing else is possible */
     CLI_VALUE_hints
 } cli_value_kind;
 typedef struct cli_value {

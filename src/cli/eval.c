@@ -61,9 +61,9 @@ int cli_command_eval(int argc, char **argv)
     cli_recording recording = {0};
     const cli_option options[] = {
         {"tokens", 0, CLI_STRING, &tokens, "LIST", "token ids: 1,2,3 or @FILE", 0, 0, NULL},
-        {"output", 'o', CLI_STRING, &out, "FILE", "the .npy file to write; - is standard output", 0, 0, NULL},
+        {"output", 'o', CLI_OUTPUT, &out, "FILE", "the .npy file to write; - is standard output", 0, 0, NULL},
         {"batch", 'b', CLI_INT, &batch, "N", "tokens computed at once (default: 512)", 1, 1 << 20, NULL},
-        {"stats", 0, CLI_STRING, &stats, "FILE", "write counters and times as JSON", 0, 0, NULL},
+        {"stats", 0, CLI_OUTPUT, &stats, "FILE", "write counters and times as JSON", 0, 0, NULL},
         CLI_TAP_OPTIONS(taps),
         CLI_MODEL_OPTIONS(m),
         CLI_RECORDING_OPTIONS(recording),

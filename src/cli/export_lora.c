@@ -16,16 +16,6 @@ static const cli_usage usage = {
     .max_args = 3,
 };
 
-/* Whether `out` is among the files that are read. What cannot be opened is said later. */
-static bool is_read(const char *path, const char *out)
-{
-    qn_gguf *file = NULL;
-    if (qn_gguf_open(path, &(qn_gguf_options){.metadata_only = true}, &file, NULL) != QN_OK) return false;
-    const bool same = cli_is_part(file, out);
-    qn_gguf_close(file);
-    return same;
-}
-
 int cli_command_export_lora(int argc, char **argv)
 {
     qn_lora_export_options o = {0};
@@ -52,10 +42,6 @@ int cli_command_export_lora(int argc, char **argv)
     }
     args[0] = cli_model_path(args[0]);
     if (!args[0]) return CLI_FAILED;
-    bool same = is_read(args[0], args[2]);
-    for (int i = 0; i < n && !same; i++) same = is_read(loras[i].path, args[2]);
-    if (same)
-        return cli_fail("%s is what is read; write to another file, and move it over this one afterwards", args[2]);
     cli_progress progress;
     qn_error err;
     cli_progress_init(&progress, "merging");

@@ -130,7 +130,7 @@ int cli_command_graph(int argc, char **argv)
         {"passes", 0, CLI_FLAG, &passes, NULL, "what each graph pass removed and fused, and how long it took, instead",
          0, 0, NULL},
         {"names", 0, CLI_FLAG, &names, NULL, "its values instead: what each is called, and what it is", 0, 0, NULL},
-        {"output", 'o', CLI_STRING, &out, "FILE", "where to (default: standard output)", 0, 0, NULL},
+        {"output", 'o', CLI_OUTPUT, &out, "FILE", "where to (default: standard output)", 0, 0, NULL},
         CLI_MODEL_OPTIONS(m),
     };
     int n_args = 0;

@@ -231,7 +231,7 @@ int cli_command_lens(int argc, char **argv)
         {"tap", 0, CLI_STRINGS, &s.taps.tap, "TAP", "change values before looking (may be repeated; docs/TRACING.md)",
          0, 0, NULL},
         {"json", 0, CLI_FLAG, &s.json, NULL, "as JSON, all tokens and layers (docs/FORMATS.md)", 0, 0, NULL},
-        {"output", 'o', CLI_STRING, &s.out, "FILE", "where to (default: standard output)", 0, 0, NULL},
+        {"output", 'o', CLI_OUTPUT, &s.out, "FILE", "where to (default: standard output)", 0, 0, NULL},
         CLI_MODEL_OPTIONS(s.m),
     };
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, args, &n_args);

@@ -13,7 +13,7 @@ typedef struct cli_recording {
 /* clang-format off */
 #define CLI_RECORDING_OPTIONS(r) \
     CLI_OPTION_GROUP("Recording where time goes (quern trace)"), \
-    {"trace", 0, CLI_STRING, &(r).file, "FILE", "record every node of every step; see quern trace stats FILE", 0, 0, \
+    {"trace", 0, CLI_OUTPUT, &(r).file, "FILE", "record every node of every step; see quern trace stats FILE", 0, 0, \
      NULL}, \
     {"trace-ops", 0, CLI_STRING, &(r).ops, "PATTERN", "only these operations, such as linear*,attention", 0, 0, NULL}, \
     {"trace-layers", 0, CLI_STRING, &(r).layers, "RANGES", \
@@ -30,7 +30,7 @@ typedef struct cli_recording {
      "keep the last records in memory; write them at SIGUSR1, an error, or a slow step", 0, 0, NULL}, \
     {"trace-if-slow", 0, CLI_STRING, &(r).if_slow, "X", \
      "with --trace-last: write when a step takes X times the median, such as 3x", 0, 0, NULL}, \
-    {"metrics", 0, CLI_STRING, &(r).metrics, "FILE", \
+    {"metrics", 0, CLI_OUTPUT, &(r).metrics, "FILE", \
      "write counters, times by operation and histograms at the end, as JSON; as Prometheus reads it to NAME.prom", 0, \
      0, NULL}
 /* clang-format on */

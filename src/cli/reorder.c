@@ -175,8 +175,6 @@ static int write_file(const qn_gguf *file, const char *out, const place *places,
 static int reorder(const qn_gguf *file, const char *out, const char *trace)
 {
     const size_t n = qn_gguf_n_tensors(file);
-    if (cli_is_part(file, out))
-        return cli_fail("%s is what is read; write to another file, and move it over this one afterwards", out);
     if (qn_gguf_big_endian(file))
         return cli_fail("%s is big-endian: only little-endian files can be reordered", qn_gguf_path(file));
     place *places = calloc(n + 1, sizeof(*places));

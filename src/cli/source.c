@@ -111,7 +111,7 @@ const char *cli_model_path(const char *text)
     if (is_path(text)) return text;
     if (!cli_open_store()) return NULL;
     const qn_status status = qn_store_find(store, text, &found, &err);
-    if (status == QN_OK) return found->path;
+    if (status == QN_OK) return cli_reads(found->path) == CLI_OK ? found->path : NULL;
     if (status == QN_STATUS_state && looks_like_path(text)) return text;
     if (status == QN_STATUS_state)
         no_model(text);
@@ -121,26 +121,6 @@ const char *cli_model_path(const char *text)
 }
 
 const qn_store_model *cli_model_found(const char *path) { return found && found->path == path ? found : NULL; }
-
-bool cli_is_part(const qn_gguf *file, const char *out)
-{
-    struct stat to, from;
-    char path[4096];
-    const int n = qn_gguf_n_parts(file);
-    const size_t len = strlen(qn_gguf_path(file));
-    if (stat(out, &to) != 0 || len >= sizeof(path)) return false;
-    for (int i = 0; i < n; i++) {
-        memcpy(path, qn_gguf_path(file), len + 1);
-        char *number = n > 1 ? strstr(path + (len > 20 ? len - 20 : 0), "-00001-of-") : NULL;
-        if (number) { /* the ending "-00001-of-0000N.gguf" */
-            char digits[16];
-            snprintf(digits, sizeof(digits), "-%05d", i + 1);
-            memcpy(number, digits, 6);
-        }
-        if (stat(path, &from) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino) return true;
-    }
-    return false;
-}
 
 /* ---- a model's own options ---- */
 

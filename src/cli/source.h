@@ -25,8 +25,6 @@ qn_store *cli_open_new_store(qn_error *err);
 const char *cli_model_path(const char *text);
 /* What a store says of the model at a path that cli_model_path gave; NULL for others. */
 const qn_store_model *cli_model_found(const char *path);
-/* Whether `out` is this file, or one of its parts: what is read must not be written to. */
-bool cli_is_part(const qn_gguf *file, const char *out);
 /* A model's own options (those of an Ollama model) become the defaults of the command's: those that are in its table
  * and do not stand on its command line. One line says which. -1 to go on, or the status to exit with. */
 int cli_model_defaults(const qn_store_model *model, const cli_option *options, int n_options, int argc, char **argv);

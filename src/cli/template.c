@@ -163,8 +163,8 @@ int cli_command_template(int argc, char **argv)
     const cli_option options[] = {
         {"messages", 'm', CLI_STRING, &o.messages, "FILE", "the conversation, a JSON array; - is standard input", 0, 0,
          NULL},
-        {"prompt", 'p', CLI_STRING, &o.prompt, "TEXT", "one message of the user instead", 0, 0, NULL},
-        {"system", 0, CLI_STRING, &o.system, "TEXT", "a system message before it", 0, 0, NULL},
+        {"prompt", 'p', CLI_STRING, &o.prompt, "PROMPT", "one message of the user instead", 0, 0, NULL},
+        {"system", 0, CLI_STRING, &o.system, "PROMPT", "a system message before it", 0, 0, NULL},
         {"tools", 0, CLI_STRING, &o.tools, "FILE", "tools, a JSON array as OpenAI's", 0, 0, NULL},
         {"template", 0, CLI_STRING, &o.name, "NAME", "another template of the file (tool_use, rag), or chatml, plain",
          0, 0, NULL},

@@ -158,7 +158,7 @@ int cli_command_trace(int argc, char **argv)
          "advise: what the disk reads, in GB/s, or measure, which reads the model for some 6 s (default: what the "
          "trace shows)",
          0, 0, NULL},
-        {"output", 'o', CLI_STRING, &o.out, "FILE",
+        {"output", 'o', CLI_OUTPUT, &o.out, "FILE",
          "export: write here (default: standard output); report: likewise (report.html)", 0, 0, NULL},
     };
     if (argc > 1 && strcmp(argv[1], "run") == 0) return record_run(argc, argv);

@@ -57,9 +57,9 @@ expect 2 "$quern" export-lora "$base" "$work/a.gguf" "$work/x.gguf" --type Q9;  
 expect 2 "$quern" export-lora "$base" "$work/a.gguf";                                       one_line "missing"
 [ -e /dev/full ] && { expect 1 "$quern" export-lora "$base" "$work/a.gguf" /dev/full;       one_line "No space left"; }
 cp "$base" "$work/kept.gguf"; ln -s base.gguf "$work/link.gguf"
-expect 1 "$quern" export-lora "$base" "$work/a.gguf" "$base";                               one_line "$base is what is read"
-expect 1 "$quern" export-lora "$base" "$work/a.gguf" "$work/link.gguf";                     one_line "link.gguf is what is read"
-expect 1 "$quern" export-lora "$base" "$work/a.gguf:2" "$work/a.gguf";                      one_line "a.gguf is what is read"
+expect 2 "$quern" export-lora "$base" "$work/a.gguf" "$base";                               one_line "$base is what is read"
+expect 2 "$quern" export-lora "$base" "$work/a.gguf" "$work/link.gguf";                     one_line "link.gguf is what is read"
+expect 2 "$quern" export-lora "$base" "$work/a.gguf:2" "$work/a.gguf";                      one_line "a.gguf is what is read"
 cmp -s "$base" "$work/kept.gguf" || bad "export-lora has replaced the base"
 expect 2 "$quern" train "$work/text" -o "$work/x.gguf" --lora-r 4;                          one_line "--lora"
 expect 1 "$quern" train "$work/text" -o "$work/x.gguf" --lora "$base" --layers 3;           one_line "layers is the base's"

@@ -108,7 +108,7 @@ for file in layers traced; do
     cmp -s "$work/out" "$work/two" || bad "$file writes another text"
     [ "$(tensors "$work/$file.gguf")" = "$(tensors "$work/twelve.gguf")" ] || bad "$file has other tensors"
 done
-expect 1 "$quern" reorder "$work/layers.gguf" "$work/layers.gguf"; one_line "layers.gguf" "another file"
+expect 2 "$quern" reorder "$work/layers.gguf" "$work/layers.gguf"; one_line "layers.gguf" "another file"
 expect 2 "$quern" reorder "$work/layers.gguf" "$work/x.gguf" --by layer --trace "$work/t.qtr"; one_line "exclude"
 expect 2 "$quern" reorder "$work/layers.gguf" "$work/x.gguf" --by size; one_line "size" "layer"
 expect 1 "$quern" reorder "$work/layers.gguf" "$work/x.gguf" --trace "$work/layers.gguf"; one_line "layers.gguf"
