@@ -108,6 +108,8 @@ void cli_note(const char *fmt, ...) QN_PRINTF(1, 2);
 extern const char *cli_name; /* of the running command */
 
 /* ---- progress: a bar on standard error, on a terminal only ---- */
+/* How wide the terminal at fd is; 0: it is none, or doesn't say. */
+int cli_columns(int fd);
 typedef struct cli_progress {
     const char *what;
     bool on, shown;

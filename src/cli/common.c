@@ -69,6 +69,12 @@ int64_t cli_now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+int cli_columns(int fd)
+{
+    struct winsize size;
+    return isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 void cli_progress_init(cli_progress *p, const char *what)
 {
     *p = (cli_progress){.what = what, .on = isatty(STDERR_FILENO), .start_ns = cli_now_ns(), .last_percent = -1};
@@ -82,10 +88,14 @@ bool cli_progress_step(void *ctx, uint64_t done, uint64_t total)
     /* Nothing for what is over in a moment; then ten times a second at most. */
     if (p->on && now - p->start_ns > 300000000 && percent != p->last_percent &&
         (now - p->last_ns > 100000000 || done == total)) {
-        char bar[41];
-        memset(bar, ' ', 40);
-        memset(bar, '=', (size_t)(percent * 40 / 100));
-        bar[40] = '\0';
+        char bar[41] = "";
+        /* A line that wraps could not be overwritten. */
+        const int columns = cli_columns(STDERR_FILENO), room = columns - (int)strlen(p->what) - 10,
+                  wide = columns == 0 || room > 40 ? 40
+                         : room > 0                ? room
+                                                   : 0;
+        memset(bar, ' ', (size_t)wide);
+        memset(bar, '=', (size_t)(percent * wide / 100));
         fprintf(stderr, "\r%s [%s] %3d %%", p->what, bar, percent);
         fflush(stderr);
         p->shown = true;

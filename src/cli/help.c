@@ -2,16 +2,15 @@
 /* src/cli/help.c -- quern help, and what --help prints, as wide as the terminal. */
 #include "cli/describe.h"
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { OPTION_COLUMN = 30, WIDEST = 100, NARROWEST = 50 };
 
 static int width(void)
 {
-    struct winsize size;
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col > WIDEST) return WIDEST;
-    return size.ws_col < NARROWEST ? NARROWEST : size.ws_col;
+    const int columns = cli_columns(STDOUT_FILENO);
+    if (columns == 0 || columns > WIDEST) return WIDEST;
+    return columns < NARROWEST ? NARROWEST : columns;
 }
 
 /* Paragraphs, a line each, broken between words; `at` is the column that the first begins in. */

@@ -329,6 +329,36 @@ static void say_start(const run *r)
     if (i->step) fprintf(stderr, "going on after step %d\n", i->step);
 }
 
+/* The parts of a line about a step, in their order; the bar stands before the loss. */
+typedef struct step_text {
+    char step[32], loss[32], held[48], tokens[48], peak[32], left[32];
+} step_text;
+
+/* On one line of the terminal, for a line that wraps could not be overwritten: the bar gets shorter, then what can be
+ * spared goes. */
+static void show_line(step_text *t, double done)
+{
+    enum { BAR = 20, GOOD_BAR = 8, LEAST_BAR = 3, UNKNOWN = 80 };
+    char *const spare[] = {t->peak, t->tokens, t->held};
+    char bar[BAR + 1] = "", line[256];
+    const int columns = cli_columns(STDERR_FILENO), width = columns ? columns : UNKNOWN;
+    int room = width - 1 - (int)strlen(" []");
+    room -= (int)(strlen(t->step) + strlen(t->loss) + strlen(t->left));
+    for (int i = 0; i < CLI_N(spare); i++) room -= (int)strlen(spare[i]);
+    for (int i = 0; i < CLI_N(spare) && room < GOOD_BAR; i++) {
+        room += (int)strlen(spare[i]);
+        *spare[i] = '\0';
+    }
+    const int wide = room > BAR ? BAR : room;
+    if (wide >= LEAST_BAR) {
+        memset(bar, ' ', (size_t)wide);
+        memset(bar, '=', (size_t)(done * wide));
+    }
+    snprintf(line, sizeof line, wide >= LEAST_BAR ? "%s [%s]%s%s%s%s%s" : "%s%s%s%s%s%s%s", t->step, bar, t->loss,
+             t->held, t->tokens, t->peak, t->left);
+    fprintf(stderr, "\r%.*s\033[K", width - 1, line);
+}
+
 static void say_step(run *r, const qn_train_step *s, bool plain)
 {
     const int64_t now = cli_now_ns();
@@ -336,16 +366,23 @@ static void say_step(run *r, const qn_train_step *s, bool plain)
     const qn_train_options *o = qn_trainer_options(r->trainer);
     const double seconds = (double)(now - r->start_ns - r->pause_ns) * 1e-9, steps = s->step - r->first_step;
     const double rate = steps / fmax(seconds, 1e-9), left = (s->n_steps - s->step) / rate;
-    char tokens[32], bar[21] = "                    ", peak[32] = "";
-    memset(bar, '=', (size_t)((int64_t)s->step * 20 / s->n_steps));
-    if (r->peak > 0) snprintf(peak, sizeof peak, ", %.0f %% of peak", 100 * rate * r->info.flops_per_step / r->peak);
+    step_text t = {0};
+    char tokens[32];
     count(tokens, sizeof tokens, rate * o->n_batch * o->n_accum * o->n_ctx);
-    if (plain) clear_line(r);
-    fprintf(stderr, plain ? "step %d/%d %.0sloss %.4f" : "\rstep %d/%d [%s] loss %.3f", s->step, s->n_steps, bar,
-            s->loss);
-    if (!isnan(r->held)) fprintf(stderr, plain ? ", held out %.4f bits/byte" : ", held out %.3f b/B", r->held);
-    fprintf(stderr, ", %s tokens/s%s, %d:%02d left%s", tokens, peak, (int)left / 60, (int)left % 60,
-            plain ? "\n" : "\033[K");
+    snprintf(t.step, sizeof t.step, "step %d/%d", s->step, s->n_steps);
+    snprintf(t.loss, sizeof t.loss, plain ? " loss %.4f" : " loss %.3f", s->loss);
+    if (!isnan(r->held))
+        snprintf(t.held, sizeof t.held, plain ? ", held out %.4f bits/byte" : ", held out %.3f b/B", r->held);
+    snprintf(t.tokens, sizeof t.tokens, ", %s tokens/s", tokens);
+    if (r->peak > 0)
+        snprintf(t.peak, sizeof t.peak, ", %.0f %% of peak", 100 * rate * r->info.flops_per_step / r->peak);
+    snprintf(t.left, sizeof t.left, ", %d:%02d left", (int)left / 60, (int)left % 60);
+    if (plain) {
+        clear_line(r);
+        fprintf(stderr, "%s%s%s%s%s%s\n", t.step, t.loss, t.held, t.tokens, t.peak, t.left);
+    } else {
+        show_line(&t, (double)s->step / s->n_steps);
+    }
     fflush(stderr);
     r->shown = !plain;
     r->shown_ns = now;

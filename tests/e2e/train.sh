@@ -17,6 +17,20 @@ expect 0 "$quern" run "$work/a.gguf" "the cat" -n 20 -s 1
 [ "$(wc -c <"$work/out")" -gt 20 ] || bad "the model says nothing: $(cat "$work/out")"
 expect 0 "$quern" inspect "$work/a.gguf" --verify
 
+# On a terminal narrower than the line of a step nothing of that line stays.
+tm() { tmux -u -S "$work/tmux" -f /dev/null "$@" 2>/dev/null; }
+for columns in 80 40; do
+    command -v tmux >/dev/null && tm new-session -d -s t -x $columns -y 60 \
+        "'$quern' train '$work/text' -o '$work/t.gguf' $shape --embd 64 --steps 800 -t 1 --eval-every 200; touch '$work/over'; sleep 60" || continue
+    for i in $(seq 600); do [ -e "$work/over" ] && break; sleep 0.1; done
+    tm capture-pane -p -t t >"$work/screen"
+    tm kill-server
+    rm -f "$work/over"
+    grep -q "step 800/800" "$work/screen" || bad "a training on $columns columns"
+    grep -qE '[[]=|b/B' "$work/screen" && { bad "the bar of a training stays on $columns columns:"; cat "$work/screen"; }
+    sleep 0.5 # the server that was told to end may still be there
+done
+
 # Killed somewhere, three times, and resumed with another number of threads: the same log and the same file.
 for seconds in 0.08 0.15 0.22; do
     "$quern" train "$work/text" -o "$work/b.gguf" $shape --steps 60 -t 2 --log "$work/b.csv" --checkpoint "$work/b.ckpt" --checkpoint-every 7 --resume \
@@ -83,7 +97,7 @@ expect 1 "$quern" train "$work/text" -o "$work/x.gguf" --vocab-size 90000; one_l
 expect 1 "$quern" train "$work/text" -o "$work/x.gguf" --layers 256 --embd 16384 --ff 65536; one_line "this machine has"
 expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --steps 60 --heads 2 --checkpoint "$work/b.ckpt" --resume; one_line "heads is 2, 4 in the checkpoint"
 expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --checkpoint "$work/a.gguf" --resume; one_line "$work/a.gguf"
-expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --log "$work/text" --checkpoint "$work/b.ckpt" --resume --steps 60; one_line "no log"
+expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --log "$work/letters" --checkpoint "$work/b.ckpt" --resume --steps 60; one_line "no log"
 expect 1 "$quern" train --config "$work/none" -o x;                        one_line "No such file"
 echo "layers = many" >"$work/conf"
 expect 2 "$quern" train --config "$work/conf" "$work/text" -o x;           one_line "--layers" "many"
