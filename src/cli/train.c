@@ -181,6 +181,10 @@ static int parse(command *c, int argc, char **argv, const char **args, int *n_ar
         return cli_bad_usage("--trace-phase and --trace-tokens choose steps of a run; a training has none of these");
     if (c->checkpoint_every && !c->checkpoint) return cli_bad_usage("--checkpoint-every needs --checkpoint FILE");
     if (c->resume && !c->checkpoint) return cli_bad_usage("--resume needs --checkpoint FILE");
+    struct stat st;
+    if (c->checkpoint && !c->resume && stat(c->checkpoint, &st) == 0 && S_ISREG(st.st_mode))
+        return cli_bad_usage("--checkpoint: %s is there: --resume goes on with it, or name another file",
+                             c->checkpoint);
     if (c->lora.base && !(c->lora.base = cli_model_path(c->lora.base))) return CLI_FAILED;
     say_zeros(c);
     return -1;

@@ -43,6 +43,10 @@ expect 0 "$quern" train "$work/text" -o "$work/b.gguf" $shape --steps 60 -t 2 --
 cmp -s "$work/a.csv" "$work/b.csv" || { bad "the log of a resumed run differs"; diff "$work/a.csv" "$work/b.csv" | head -5; }
 cmp -s "$work/a.gguf" "$work/b.gguf" || bad "the model of a resumed run differs"
 
+cp "$work/b.ckpt" "$work/kept.ckpt"
+expect 2 "$quern" train "$work/text" -o "$work/x.gguf" $shape --checkpoint "$work/b.ckpt"; one_line "b.ckpt is there: --resume goes on with it"
+cmp -s "$work/b.ckpt" "$work/kept.ckpt" || bad "a checkpoint was replaced"
+
 # The same by a file of options; the command line counts more. Quantized: smaller.
 { echo "# a comment"; echo "text = $work/text"; echo "output = $work/none.gguf"; echo "tied = true"; echo
   echo "$shape --steps 12" | sed 's/--\([a-z-]*\) \([^ ]*\) */\1 = \2\n/g'; } >"$work/conf"
