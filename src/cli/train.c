@@ -455,6 +455,18 @@ static bool out_of_patience(const run *r)
     return r->c->patience && i.best_step && i.step / eval_every(r) - i.best_step / eval_every(r) >= r->c->patience;
 }
 
+static void say_interrupted(const run *r)
+{
+    qn_train_info i;
+    qn_trainer_get_info(r->trainer, &i);
+    if (r->c->checkpoint)
+        cli_note("interrupted; %s keeps step %d of %d: the same command with --resume goes on from there",
+                 r->c->checkpoint, i.step, i.n_steps);
+    else
+        cli_note("interrupted after step %d of %d; nothing of it is kept: --checkpoint FILE would keep it", i.step,
+                 i.n_steps);
+}
+
 static int train(run *r)
 {
     const command *c = r->c;
@@ -480,6 +492,7 @@ static int train(run *r)
     }
     clear_line(r);
     if (status == CLI_OK) draw(r);
+    if (status == CLI_INTERRUPTED) say_interrupted(r);
     if (train_log_close(&r->log) != CLI_OK) r->lost_log = true;
     return status;
 }

@@ -47,6 +47,18 @@ cp "$work/b.ckpt" "$work/kept.ckpt"
 expect 2 "$quern" train "$work/text" -o "$work/x.gguf" $shape --checkpoint "$work/b.ckpt"; one_line "b.ckpt is there: --resume goes on with it"
 cmp -s "$work/b.ckpt" "$work/kept.ckpt" || bad "a checkpoint was replaced"
 
+# Ctrl-C: what is kept, and how it goes on.
+for options in "--checkpoint $work/int.ckpt" ""; do
+    "$quern" train "$work/text" -o "$work/x.gguf" $shape --steps 100000 -t 1 $options 2>"$work/err" &
+    for i in $(seq 600); do grep -q "^step " "$work/err" && break; sleep 0.1; done
+    kill -INT $!
+    wait $!
+    [ $? -eq 130 ] || bad "status of an interrupted training"
+    tail -n 1 "$work/err" >"$work/last"; mv "$work/last" "$work/err"
+    if [ -n "$options" ]; then one_line "interrupted; $work/int.ckpt keeps step" "--resume"; else one_line "interrupted after step" "nothing of it is kept"; fi
+done
+[ -s "$work/int.ckpt" ] || bad "no checkpoint of an interrupted training"
+
 # The same by a file of options; the command line counts more. Quantized: smaller.
 { echo "# a comment"; echo "text = $work/text"; echo "output = $work/none.gguf"; echo "tied = true"; echo
   echo "$shape --steps 12" | sed 's/--\([a-z-]*\) \([^ ]*\) */\1 = \2\n/g'; } >"$work/conf"
