@@ -3,6 +3,7 @@
  * with -p or a pipe one turn, whose answer alone goes to standard output. */
 #include "cli/chat.h"
 #include "cli/source.h"
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,7 +258,8 @@ int chat_turn(chat *c, const char *text)
 static char *whole_message(const chat *c)
 {
     size_t n = 0;
-    char *piped = isatty(STDIN_FILENO) ? strdup("") : read_file("-"), *text = NULL;
+    const bool nothing = isatty(STDIN_FILENO) || fcntl(STDIN_FILENO, F_GETFD) < 0; /* typed later, or closed */
+    char *piped = nothing ? strdup("") : read_file("-"), *text = NULL;
     const char *prompt = c->o.prompt ? c->o.prompt : "";
     if (!piped) return NULL;
     for (n = strlen(piped); n && piped[n - 1] == '\n';) piped[--n] = '\0';

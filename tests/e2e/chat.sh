@@ -52,6 +52,10 @@ Another." -n 20 --chat-template plain;                          same "$work/pipe
 printf '/help\n' | piped || bad "a command in a pipe: status $?"
 grep -q "/reset" "$work/out" && bad "commands work in a pipe"
 
+"$quern" chat "$model" -t 1 --temp 0 --chat-template plain -n 20 -p "ROMEO:" >"$work/closed" 2>"$work/err" <&- || bad "a closed input and -p: $(cat "$work/err")"
+said -p "ROMEO:" -n 20 --chat-template plain;                   same "$work/closed" "$work/out" "a closed input is not an empty one"
+"$quern" chat "$model" >"$work/out" 2>"$work/err" <&-;          [ $? -eq 2 ] || bad "status of a closed input alone"; one_line "no message"
+
 # ---- options: grammar, stop, the length ----
 said -p "ROMEO:" --grammar 'root ::= "yes"';                    [ "$(cat "$work/out")" = yes ] || bad "--grammar: $(cat "$work/out")"
 printf '%s' 'root ::= "a" [b-c]' >"$work/g"
