@@ -262,13 +262,13 @@ int cli_parse(const cli_usage *u, const cli_option *options, int n, int argc, ch
             if (status >= 0) return status;
         } else {
             if (*n_args == u->max_args)
-                return cli_bad_usage("\"%.64s\" is one argument too many; usage: quern %s%s%s", text, u->command,
-                                     *u->arguments ? " " : "", u->arguments);
+                return cli_bad_usage("\"%.64s\" is one argument too many; usage: quern %s%s%s [options]", text,
+                                     u->command, *u->arguments ? " " : "", u->arguments);
             args[(*n_args)++] = text;
         }
     }
     if (*n_args < u->min_args)
-        return cli_bad_usage("an argument is missing; usage: quern %s %s", u->command, u->arguments);
+        return cli_bad_usage("an argument is missing; usage: quern %s %s [options]", u->command, u->arguments);
     const int status = cli_note_files(u, options, n, args, *n_args);
     return status == CLI_OK ? -1 : status;
 }

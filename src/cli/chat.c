@@ -11,11 +11,12 @@
 
 static const cli_usage usage = {
     .command = "chat",
-    .arguments = "MODEL",
-    .summary = "Talks with a model: on a terminal turn after turn, with -p or a pipe one turn, whose answer goes to "
-               "standard output.",
+    .arguments = "MODEL [PROMPT]",
+    .summary =
+        "Talks with a model: on a terminal turn after turn, with PROMPT (or -p) or a pipe one turn, whose answer "
+        "goes to standard output.",
     .notes =
-        "A standard input that is no terminal is read to its end and belongs to the message, behind the text of -p. "
+        "A standard input that is no terminal is read to its end and belongs to the message, behind PROMPT. "
         "There the answer comes without its reasoning, and calls of tools as a line of JSON each.\n"
         "On a terminal a message may begin with a command:\n"
 #define CHAT_ALIAS(name, function)
@@ -32,7 +33,7 @@ static const cli_usage usage = {
                 "A repeatable answer of a certain form:\n"
                 "quern chat model.gguf -p \"Is it raining?\" --grammar 'root ::= \"yes\" | \"no\"' --temp 0\n",
     .min_args = 1,
-    .max_args = 1,
+    .max_args = 2,
 };
 
 /* A schema holds for the content of answers, whatever reasoning or calls come before; with a trigger, or as GBNF, a
@@ -48,7 +49,7 @@ static int parse(chat *c, int argc, char **argv)
     *o = (chat_options){.n_predict = -1};
     const cli_option own[] = {
         CLI_OPTION_GROUP("Conversation"),
-        {"prompt", 'p', CLI_STRING, &o->prompt, "PROMPT", "one turn: this message", 0, 0, NULL},
+        {"prompt", 'p', CLI_STRING, &o->prompt, "PROMPT", "one turn: this message, as the argument is", 0, 0, NULL},
         {"system", 0, CLI_STRING, &o->system, "PROMPT", "what the system message says", 0, 0, NULL},
         CHAT_CHANGEABLE_OPTIONS(*o),
         {"tools", 0, CLI_STRING, &o->tools, "FILE",
@@ -68,9 +69,13 @@ static int parse(chat *c, int argc, char **argv)
     };
     cli_option options[CLI_N(own) + CLI_N_SAMPLING];
     memcpy(options, own, sizeof(own));
+    const char *args[2] = {0};
     int n_args = 0;
-    const int status = cli_parse_generation(&usage, &o->gen, options, CLI_N(own), argc, argv, &c->model, &n_args);
+    const int status = cli_parse_generation(&usage, &o->gen, options, CLI_N(own), argc, argv, args, &n_args);
     if (status >= 0) return status;
+    c->model = args[0];
+    if (args[1] && o->prompt) return cli_bad_usage("a message was given twice: as an argument and by --prompt");
+    if (args[1]) o->prompt = strcmp(args[1], "-") == 0 ? "" : args[1]; /* standard input is read anyway */
     if (o->tool_choice && !o->tools) return cli_bad_usage("--tool-choice wants --tools");
     if (o->tool_choice && holds_for_all(&o->gen.grammar))
         return cli_bad_usage("--tool-choice: the grammar says all of what the model may write");
@@ -275,7 +280,9 @@ static int one_turn(chat *c)
 {
     char *text = whole_message(c);
     if (!text) return CLI_FAILED;
-    int status = *text ? CLI_OK : cli_bad_usage("no message: give one with -p, on standard input, or from a terminal");
+    int status =
+        *text ? CLI_OK
+              : cli_bad_usage("no message: give one as an argument or with -p, on standard input, or from a terminal");
     if (status == CLI_OK) status = set_up(c);
     if (status == CLI_OK) status = chat_turn(c, text);
     free(text);

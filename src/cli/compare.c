@@ -225,7 +225,8 @@ static int split_backends(cli_model_options *m, comparing *c)
 {
     const char *comma = m->backends ? strchr(m->backends, ',') : NULL;
     if (!comma || comma == m->backends || !comma[1] || strchr(comma + 1, ','))
-        return cli_bad_usage("--backends wants two, such as cpu,opencl; usage: quern compare MODEL --backends A,B");
+        return cli_bad_usage(
+            "--backends wants two, such as cpu,opencl; usage: quern compare MODEL --backends A,B [options]");
     c->first = strndup(m->backends, (size_t)(comma - m->backends));
     c->second = strdup(comma + 1);
     if (!c->first || !c->second) return cli_no_memory("out of memory");

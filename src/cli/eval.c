@@ -72,7 +72,7 @@ int cli_command_eval(int argc, char **argv)
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &model, &n_args);
     if (status >= 0) return status;
     if (!tokens || !out)
-        return cli_bad_usage("%s is missing; usage: quern eval MODEL --tokens 1,2,3 -o OUT.npy",
+        return cli_bad_usage("%s is missing; usage: quern eval MODEL --tokens 1,2,3 -o OUT.npy [options]",
                              tokens ? "-o FILE" : "--tokens LIST");
     size_t n = 0;
     int32_t *ids = cli_read_tokens(tokens, &n);

@@ -169,8 +169,8 @@ static int parse(command *c, int argc, char **argv, const char **args, int *n_ar
     for (int i = 0; i < c->texts.n && *n_args < MAX_TEXTS; i++) args[(*n_args)++] = c->texts.item[i];
     if (*n_args > 0 && c->chats.n > 0) return cli_bad_usage("texts and --chat cannot be learnt from in one training");
     for (int i = 0; i < c->chats.n; i++) args[(*n_args)++] = c->chats.item[i];
-    if (*n_args == 0) return cli_bad_usage("no text is given; usage: quern train TEXT... -o OUT.gguf");
-    if (!c->out) return cli_bad_usage("-o OUT.gguf is missing; usage: quern train TEXT... -o OUT.gguf");
+    if (*n_args == 0) return cli_bad_usage("no text is given; usage: quern train TEXT... -o OUT.gguf [options]");
+    if (!c->out) return cli_bad_usage("-o OUT.gguf is missing; usage: quern train TEXT... -o OUT.gguf [options]");
     if (!c->lora.base && (c->lora.rank || c->lora.alpha != 0 || c->lora.targets))
         return cli_bad_usage("--lora-r, --lora-alpha and --lora-targets need --lora BASE.gguf");
     qn_dtype type;

@@ -37,6 +37,13 @@ same "$work/small" "$work/large" "template --think OFF"
 said --chat-template-file "$work/t.jinja" -p x --think off -n 20; cp "$work/out" "$work/small"
 said --chat-template-file "$work/t.jinja" -p x --think OFF -n 20; same "$work/small" "$work/out" "--think OFF"
 
+# ---- the message as an argument, as run takes its prompt ----
+said "ROMEO:" -n 30 --chat-template plain;                      same "$work/answer" "$work/out" "an argument is not -p"
+printf 'ROMEO:' | "$quern" chat "$model" - -t 1 --temp 0 --chat-template plain -n 30 >"$work/out" 2>"$work/err" || bad "chat MODEL -"
+same "$work/answer" "$work/out" "- is not standard input"
+expect 2 "$quern" chat "$model" a -p b;                         one_line "twice"
+expect 2 "$quern" chat "$model" a b;                            one_line "one argument too many; usage: quern chat MODEL [PROMPT] [options]"
+
 # ---- pipes: the whole input is one message, behind the text of -p ----
 piped() { "$quern" chat "$model" -t 1 --temp 0 --chat-template plain -n 20 "$@" >"$work/out" 2>"$work/err"; }
 printf 'JULIET:\nO ' | piped || bad "a pipe: status $?"
