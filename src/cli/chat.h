@@ -65,9 +65,11 @@ int chat_ids_render(const chat *c, size_t first, chat_ids *out);
 int chat_ids_add(chat_ids *ids, qn_token id);
 void chat_ids_deinit(chat_ids *ids);
 /* CLI_OK when the context has room for at least one token more. Otherwise the oldest turns are left out, where
- * --context-shift or the user says so, and *shift tells whether cells may be moved; CLI_FAILED after a message where
- * not. */
+ * --context-shift or the user says so, and *shift tells whether cells may be moved; where there are none, the oldest
+ * half of an answer that has a number of tokens to go to. CLI_FAILED where not: after a message, unless an answer is
+ * under way, which chat_say_full tells about once it has ended. */
 int chat_ids_fit(chat *c, chat_ids *ids, bool *shift);
+void chat_say_full(chat *c, const chat_ids *ids);
 /* Computes what the cache does not have. CLI_OK, CLI_INTERRUPTED, or the status of a message. */
 int chat_ids_compute(chat *c, const chat_ids *ids, bool shift, size_t *n_reused);
 
@@ -75,13 +77,15 @@ int chat_ids_compute(chat *c, const chat_ids *ids, bool shift, size_t *n_reused)
 typedef enum chat_end {
     CHAT_END_done,
     CHAT_END_stopped, /* Ctrl-C */
-    CHAT_END_limit    /* as many tokens as were asked for, or the context is full */
+    CHAT_END_limit,   /* as many tokens as were asked for */
+    CHAT_END_full     /* the context is; it was said */
 } chat_end;
 /* The grammar that an answer to that prompt follows: calls as the tools have them, content by the schema; NULL where
  * nothing is to be held. */
 int chat_hold(chat *c, const qn_prompt *prompt, qn_grammar **out);
 /* Has the model answer, and adds what it said to the messages, a part too. When nothing was said at all, the messages
- * stay as they are. n_calls: whole calls in the new message. */
+ * stay as they are. n_calls: whole calls in the new message. CLI_FAILED after a message too where a schema's answer is
+ * not whole. */
 int chat_answer(chat *c, chat_end *end, int *n_calls);
 
 /* ---- chat_tools.c ---- */

@@ -206,7 +206,10 @@ static int generate(answer *a, chat_end *end)
             if (qn_session_feed(c->session, 0, &id, 1, &err) != QN_OK) return cli_fail_error(&err);
             continue;
         }
-        if (chat_ids_fit(c, &a->ids, &shift) != CLI_OK) return CLI_OK; /* the answer ends here; it was said why */
+        if (chat_ids_fit(c, &a->ids, &shift) != CLI_OK) {
+            *end = CHAT_END_full;
+            return CLI_OK;
+        }
         status = chat_ids_compute(c, &a->ids, shift, &reused);
         if (status != CLI_OK && status != CLI_INTERRUPTED) return status;
     }
@@ -258,6 +261,21 @@ static int finish(answer *a, chat_end end, int *n_calls)
     return status == CLI_OK ? chat_screen_flush(&a->c->screen) : status;
 }
 
+/* Where an answer that did not end by itself stops short of what was asked for, said on a line behind it. */
+static int say_cut(answer *a, chat_end end)
+{
+    const cli_grammar *g = &a->c->o.gen.grammar;
+    if (end == CHAT_END_full) chat_say_full(a->c, &a->ids);
+    if (end == CHAT_END_done || end == CHAT_END_stopped || !a->matcher || (!g->schema && !g->schema_file) ||
+        qn_matcher_may_end(a->matcher))
+        return CLI_OK;
+    if (end == CHAT_END_limit)
+        chat_screen_say(&a->c->screen, CHAT_alert,
+                        "the answer was cut after %zu tokens, before it is what the schema asks for; -n asks for more",
+                        a->c->stats.n_answer);
+    return CLI_FAILED;
+}
+
 int chat_answer(chat *c, chat_end *end, int *n_calls)
 {
     answer a = {.c = c};
@@ -280,6 +298,7 @@ int chat_answer(chat *c, chat_end *end, int *n_calls)
         /* what was said before something failed is part of the conversation, too */
         const int finished = status == CLI_OK || (a.said && !ferror(stdout)) ? finish(&a, *end, n_calls) : CLI_OK;
         if (status == CLI_OK) status = finished;
+        if (status == CLI_OK) status = say_cut(&a, *end);
     }
     c->stats.first_seconds = (double)(a.first_ns - a.start_ns) * 1e-9;
     c->stats.answer_seconds = (double)(cli_now_ns() - a.first_ns) * 1e-9;

@@ -137,14 +137,36 @@ static choice ask(chat *c)
     }
 }
 
-static int refuse(chat *c, const chat_ids *ids, bool alone)
+void chat_say_full(chat *c, const chat_ids *ids)
 {
-    const char *why = alone ? "it is one turn alone" : "--context-shift would leave out the oldest turns";
-    chat_screen_say(
-        &c->screen, CHAT_alert,
-        "the context is full: the conversation has %zu tokens, the context %d; %s, -c asks for a larger context",
-        ids->n, qn_session_n_ctx(c->session), why);
-    return CLI_FAILED;
+    const int32_t n_ctx = qn_session_n_ctx(c->session);
+    const bool answering = ids->n > ids->n_prompt;
+    qn_engine_info info;
+    size_t n;
+    qn_engine_get_info(c->engine, &info);
+    free(beginnings(c, &n));
+    const char *shift = answering && c->o.context_shift && c->o.n_predict < 0 ? "with -n N, --context-shift would go on"
+                        : n ? "--context-shift would leave out the oldest turns"
+                            : "it is one turn alone",
+               *more = n_ctx < info.n_ctx_train ? "-c asks for a larger context"
+                                                : "the model was trained for no larger context";
+    chat_screen_say(&c->screen, CHAT_alert, "%s: the conversation has %zu tokens, the context %d; %s, %s",
+                    answering ? "the answer was cut here, the context is full" : "the context is full", ids->n, n_ctx,
+                    shift, more);
+}
+
+/* One turn alone: what was said first in the answer goes. Without a number of tokens it would never end, and where the
+ * prompt leaves little room every few tokens would cost a shift. */
+static bool halve_answer(chat *c, chat_ids *ids)
+{
+    const size_t n_said = ids->n - ids->n_prompt, n_gone = (n_said + 1) / 2;
+    if (!c->o.context_shift || c->o.n_predict < 0 || n_said < (size_t)qn_session_n_ctx(c->session) / 8) return false;
+    memmove(ids->ids + ids->n_prompt, ids->ids + ids->n_prompt + n_gone, (n_said - n_gone) * sizeof(*ids->ids));
+    ids->n -= n_gone;
+    chat_screen_say(&c->screen, CHAT_alert,
+                    "The context is full (%zu of %d tokens): the oldest half of the answer is left out, %zu tokens.",
+                    ids->n + n_gone, qn_session_n_ctx(c->session), n_gone);
+    return true;
 }
 
 int chat_ids_fit(chat *c, chat_ids *ids, bool *shift)
@@ -156,6 +178,10 @@ int chat_ids_fit(chat *c, chat_ids *ids, bool *shift)
     if (ids->n < (size_t)n_ctx) return CLI_OK;
     const int status = shorten(c, ids, &shorter, &first, &n_turns);
     if (status != CLI_OK) return status;
+    if (!n_turns && halve_answer(c, ids)) {
+        *shift = true;
+        return CLI_OK;
+    }
     choice chosen = c->o.context_shift ? CHOICE_shift : CHOICE_stop;
     const bool may_ask = n_turns && c->input && !c->o.context_shift;
     if (may_ask) {
@@ -171,7 +197,7 @@ int chat_ids_fit(chat *c, chat_ids *ids, bool *shift)
         if (chosen == CHOICE_shift) c->o.context_shift = true;
     }
     if (!n_turns || chosen == CHOICE_stop) {
-        if (!may_ask) refuse(c, ids, !n_turns);
+        if (!may_ask && ids->n == ids->n_prompt) chat_say_full(c, ids);
         if (n_turns) chat_ids_deinit(&shorter);
         return CLI_FAILED;
     }

@@ -97,7 +97,23 @@ expect 1 "$quern" chat "$model" -t 1 -p "$long" -c 64 --chat-template plain
 one_line "the conversation has" "tokens, the context 64" "one turn alone"
 [ -s "$work/out" ] && bad "an answer came: $(cat "$work/out")"
 expect 0 "$quern" chat "$model" -t 1 -p "ROMEO:" -c 32 --ignore-eos --chat-template plain
-one_line "the conversation has 32 tokens, the context 32";      [ -s "$work/out" ] || bad "no answer came"
+one_line "the answer was cut here" "the conversation has 32 tokens, the context 32" "-c asks"; [ -s "$work/out" ] || bad "no answer came"
+"$quern" chat "$model" -t 1 -p "ROMEO:" -c 32 --ignore-eos --chat-template plain >"$work/both" 2>&1 </dev/null
+[ "$(tail -n 1 "$work/both" | cut -c1-36)" = "quern chat: the answer was cut here," ] || bad "the message is not on a line of its own: $(tail -n 1 "$work/both")"
+expect 0 "$quern" synth "$work/short.gguf" --arch llama --layers 2 --embd 64 --heads 4 --ff 128 --vocab-size 400 --ctx 64
+expect 0 "$quern" chat "$work/short.gguf" -t 1 -p "kalo" --ignore-eos --chat-template plain
+one_line "the answer was cut here" "the model was trained for no larger context"; grep -q -- "-c asks" "$work/err" && bad "-c is of no use here"
+# with --context-shift it goes on, where -n says how far
+expect 0 "$quern" chat "$work/short.gguf" -t 1 -p "kalo" --ignore-eos --chat-template plain --context-shift
+one_line "the answer was cut here" "with -n N, --context-shift would go on"; cp "$work/out" "$work/cut"
+expect 0 "$quern" chat "$work/short.gguf" -t 1 -p "kalo" --ignore-eos --chat-template plain --context-shift -n 200
+grep -q "the oldest half of the answer is left out" "$work/err" || bad "--context-shift in one turn: $(cat "$work/err")"
+grep -q "cut here" "$work/err" && bad "--context-shift cuts an answer"
+[ "$(wc -c <"$work/out")" -gt $((2 * $(wc -c <"$work/cut"))) ] || bad "--context-shift does not go on"
+# an answer by a schema that was cut is not one
+schema='{"type": "array", "items": {"type": "integer"}, "minItems": 60}'
+expect 1 "$quern" chat "$model" -t 1 -p "ROMEO:" --json-schema "$schema" -n 6 --chat-template plain; one_line "the answer was cut after 6 tokens" "schema"
+expect 1 "$quern" chat "$model" -t 1 -p "ROMEO:" --json-schema "$schema" -c 32 --chat-template plain; one_line "the answer was cut here"
 
 # ---- what is wrong is said in a line ----
 expect 2 "$quern" chat "$model";                                one_line "no message" "-p"
