@@ -74,7 +74,8 @@ static bool parse_u64(const char *text, uint64_t *out)
 
 static int bad_value(const cli_option *o, const char *text)
 {
-    if (o->kind == CLI_U64) return cli_bad_usage("--%s: \"%.64s\" is no whole number from 0 up", o->name, text);
+    if (o->kind == CLI_U64)
+        return cli_bad_usage("--%s: \"%.64s\" is no whole number from %d up", o->name, text, o->lo < 0 ? -1 : 0);
     return cli_bad_usage("--%s: \"%.64s\" is no %s from %.10g to %.10g", o->name, text,
                          o->kind == CLI_INT ? "whole number" : "number", o->lo, o->hi);
 }
@@ -100,7 +101,12 @@ int cli_store(const cli_option *o, char *text)
         if (!cli_parse_int(text, o->lo, o->hi, &i)) return bad_value(o, text);
         *(int32_t *)o->at = (int32_t)i;
         return -1;
-    case CLI_U64: return parse_u64(text, o->at) ? -1 : bad_value(o, text);
+    case CLI_U64:
+        if (o->lo < 0 && strcmp(text, "-1") == 0) {
+            *(uint64_t *)o->at = 0;
+            return -1;
+        }
+        return parse_u64(text, o->at) ? -1 : bad_value(o, text);
     case CLI_FLOAT:
         if (!cli_parse_float(text, o->lo, o->hi, &f)) return bad_value(o, text);
         *(float *)o->at = (float)f;
@@ -120,12 +126,47 @@ int cli_store(const cli_option *o, char *text)
 
 /* ---- the command line ---- */
 
-const cli_option *cli_find_option(const cli_option *options, int n, const char *name, size_t len)
+typedef struct other_name {
+    const char *written, *meant, *argument;
+} other_name;
+#define CLI_HINT(written, argument, text)
+#define CLI_ALIAS(written, name) {written, name, NULL},
+static const other_name aliases[] = {
+#include "cli/aliases.def"
+};
+#undef CLI_ALIAS
+#undef CLI_HINT
+#define CLI_ALIAS(written, name)
+#define CLI_HINT(written, argument, text) {written, text, argument},
+static const other_name hints[] = {
+#include "cli/aliases.def"
+};
+#undef CLI_ALIAS
+#undef CLI_HINT
+
+static const other_name *meant_by(const other_name *names, int n, const char *dashes, const char *name, size_t len)
 {
+    const size_t n_dashes = strlen(dashes);
     for (int i = 0; i < n; i++)
+        if (strncmp(names[i].written, dashes, n_dashes) == 0 && strlen(names[i].written) == n_dashes + len &&
+            memcmp(names[i].written + n_dashes, name, len) == 0)
+            return &names[i];
+    return NULL;
+}
+
+static const cli_option *find_name(const cli_option *options, int n, const char *name, size_t len)
+{
+    for (int i = 0; name && i < n; i++)
         if (options[i].kind != CLI_GROUP && strlen(options[i].name) == len && memcmp(options[i].name, name, len) == 0)
             return &options[i];
     return NULL;
+}
+
+const cli_option *cli_find_option(const cli_option *options, int n, const char *name, size_t len)
+{
+    const cli_option *o = find_name(options, n, name, len);
+    const other_name *alias = o ? NULL : meant_by(aliases, CLI_N(aliases), "--", name, len);
+    return alias ? find_name(options, n, alias->meant, strlen(alias->meant)) : o;
 }
 
 /* What --help does. */
@@ -165,6 +206,10 @@ static const char *option_name(const void *ctx, int i)
 static int no_option(const cli_usage *u, const cli_option *options, int n, const char *text)
 {
     char typed[64];
+    const other_name *hint = meant_by(hints, CLI_N(hints), "", text, strcspn(text, "="));
+    if (hint && strstr(u->arguments, hint->argument))
+        return cli_bad_usage("\"%.64s\" is no option: %s; usage: quern %s%s%s [options]", text, hint->meant, u->command,
+                             *u->arguments ? " " : "", u->arguments);
     snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(text + 2, "="), text + 2);
     const char *near = text[1] == '-' ? cli_nearest(typed, option_name, &(option_names){options, n}) : NULL;
     if (near)
@@ -173,19 +218,15 @@ static int no_option(const cli_usage *u, const cli_option *options, int n, const
     return cli_bad_usage("\"%.64s\" is no option; \"quern %s --help\" lists them", text, u->command);
 }
 
-/* What others write with one dash. */
-static const struct {
-    const char *written, *name;
-} aliases[] = {{"-ngl", "gpu-layers"}};
-
 /* The option that an argument names, and its value where that stands in the same argument; NULL: none. */
 static const cli_option *option_of(const cli_option *options, int n, char *text, char **value)
 {
     *value = NULL;
-    for (int i = 0; i < CLI_N(aliases); i++)
-        if (strcmp(text, aliases[i].written) == 0)
-            return cli_find_option(options, n, aliases[i].name, strlen(aliases[i].name));
     if (text[1] != '-') {
+        /* llama.cpp's -fa is no -f with the value a */
+        const other_name *alias = meant_by(aliases, CLI_N(aliases), "-", text + 1, strlen(text + 1));
+        if (alias) return find_name(options, n, alias->meant, strlen(alias->meant));
+        if (text[2] && meant_by(hints, CLI_N(hints), "", text, strlen(text))) return NULL;
         const cli_option *o = find_letter(options, n, text[1]);
         if (o && text[2]) *value = text + 2;
         return o;

@@ -55,7 +55,7 @@ typedef struct cli_option {
     void *at;
     const char *argument; /* "N": how help shows the value; a row of values.def says what it stands for */
     const char *help;
-    double lo, hi; /* of numbers, both ends in */
+    double lo, hi; /* of numbers, both ends in; of CLI_U64: lo -1 takes -1 for 0 */
     bool *set;
 } cli_option;
 

@@ -64,8 +64,7 @@ static void note_fixed(serve_command *c, const cli_option *options, int n, int a
     bool *given = calloc((size_t)n, sizeof(*given));
     if (given) cli_given(options, n, argc, argv, given);
     for (int i = 0; given && (name = cli_param_option(i, &option)); i++) {
-        const cli_option *o = cli_find_option(options, n, strcmp(option, "predict") == 0 ? "n-predict" : option,
-                                              strlen(strcmp(option, "predict") == 0 ? "n-predict" : option));
+        const cli_option *o = cli_find_option(options, n, option, strlen(option));
         if (o && given[o - options] && c->n_fixed < CLI_N(c->fixed)) c->fixed[c->n_fixed++] = name;
     }
     free(given);

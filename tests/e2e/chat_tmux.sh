@@ -107,6 +107,7 @@ say "ROMEO:"; say "JULIET:"; say "KING:"; say "//slash"; say "/save $work/c.json
 clear_screen
 say /reset; say /context; sees "0 messages"
 say "/load $work/c.json"; sees "8 messages read"
+clear_screen; say /clear; say /context; sees "0 messages"; say "/load $work/c.json"; sees "8 messages read"
 say "/save $work/d.json"; cmp -s "$work/c.json" "$work/d.json" || { bad "saved, loaded and saved is not the same:"; diff "$work/c.json" "$work/d.json"; }
 say /regenerate; say "/save $work/d.json"
 cmp -s "$work/c.json" "$work/d.json" || { bad "the same answer was not generated again:"; diff "$work/c.json" "$work/d.json"; }

@@ -87,11 +87,38 @@ expect 2 "$quern" frobnicate;                one_line "quern help"; grep -q "did
 expect 2 "$quern" help exprot-lora;          one_line "did you mean export-lora?"
 expect 2 "$quern" help run eval;             one_line "one argument too many"
 expect 2 "$quern" run --tmep 1 x y;          one_line '"--tmep"' "did you mean --temp?"
-expect 2 "$quern" run --n-predict=5 x y;     one_line "did you mean --predict?"
+expect 2 "$quern" run --predicted=5 x y;     one_line "did you mean --predict?"
 expect 2 "$quern" run --zzzz x y;            one_line "quern run --help"; grep -q "did you mean" "$work/err" && bad "--zzzz is near to something"
 expect 2 "$quern" run -Z x y;                one_line '"-Z"'
 expect 2 "$quern" completion tcsh;           one_line '"tcsh"' "bash"
 expect 2 "$quern" completion;                one_line "usage: quern completion SHELL"
+
+# ---- what other programs call an option is taken, or named ----
+small="$source/models/shakespeare.gguf"
+expect 0 "$quern" run "$small" x -n 3 --temp 0; cp "$work/out" "$work/three"
+for option in "--predict 3" "--n-predict 3" "--n-predict=3"; do
+    # shellcheck disable=SC2086
+    expect 0 "$quern" run "$small" x --temp 0 $option --batch 4 --temperature 0 -ngl 0 --n-gpu-layers 0
+    cmp -s "$work/out" "$work/three" || bad "run $option: $(cat "$work/out")"
+    # shellcheck disable=SC2086
+    expect 0 "$quern" chat "$small" -p x --temp 0 $option -sys "" --system-prompt "" --batch 4
+done
+expect 2 "$quern" serve "$small" --predict 0;               one_line "--n-predict"
+expect 0 "$quern" eval "$small" --tokens 1,2 -o "$work/x.npy" --batch-size 1
+expect 2 "$quern" embed "$small" x --batch-size 0;          one_line "--batch"
+expect 0 "$quern" template "$small" -p x --chat-template plain --chat-template-kwargs '{}'; [ "$(cat "$work/out")" = x ] || bad "template --chat-template"
+echo "{{ messages[0].content }}!" >"$work/t.jinja"
+expect 0 "$quern" template "$small" -p x --chat-template-file "$work/t.jinja"; [ "$(cat "$work/out")" = "x!" ] || bad "template --chat-template-file"
+for option in -m --model --model=x; do expect 2 "$quern" run $option x y; one_line "the model is an argument; usage: quern run MODEL"; done
+expect 2 "$quern" chat "$small" -m x;                       one_line "the model is an argument; usage: quern chat MODEL"
+expect 2 "$quern" train -m x;                               grep -q "is an argument" "$work/err" && bad "train has no model"
+expect 2 "$quern" run "$small" -fa on;                      one_line "attention"
+expect 2 "$quern" run "$small" x --tmp 0;                   one_line "--temp"
+expect 2 "$quern" run "$small" x --system y;                one_line "quern chat"
+expect 2 "$quern" run "$small" x --seed -2;                 one_line "--seed" "from -1 up"
+for command in run chat; do expect 0 "$quern" $command "$small" -p x -n 2 --seed -1; done
+expect 2 "$quern" synth "$work/x.gguf" --seed -1;           one_line "--seed" "from 0 up"
+"$quern" run --help | grep -q "n-predict" && bad "run --help shows two names"
 
 # ---- statuses: no command takes a wrong option, or a file that is not there, for anything else ----
 for name in $commands; do
