@@ -133,9 +133,16 @@ typedef struct qn_gguf_reader {
     qn_cursor c;
     qn_error *err;
     char subject[QN_GGUF_SUBJECT_BYTES]; /* what is being read, for messages */
+    char cut[384];                       /* the label of a file that ends too early */
 } qn_gguf_reader;
 #define QN_READ_BAD(r, status, offset, ...) \
     QN_GGUF_BAD((r)->err, status, (r)->part->label, (r)->subject, (offset), __VA_ARGS__)
+/* The same where something reaches behind the file's end, which is at least `needed`: the message begins with that. */
+#define QN_READ_CUT(r, offset, needed, ...) \
+    QN_GGUF_BAD((r)->err, format, qn__gguf_cut((r), (needed)), (r)->subject, (offset), __VA_ARGS__)
+const char *qn__gguf_cut(qn_gguf_reader *r, uint64_t needed);
+/* Where `count` items of `bytes` each that begin at `pos` would end; UINT64_MAX where no header reaches. */
+uint64_t qn__gguf_end(uint64_t pos, uint64_t count, uint64_t bytes);
 /* Fails unless n more bytes are there; `what` completes "expected N bytes of". */
 qn_status qn__gguf_need(qn_gguf_reader *r, uint64_t n, const char *what);
 /* A length and that many bytes. `what` is "key" or "name", `number` which one; sets the subject to the name read. */

@@ -28,6 +28,21 @@ const char *qn_gguf_type_name(qn_gguf_type type)
     return (uint32_t)type < QN_GGUF_TYPE_COUNT ? type_names[type] : "?";
 }
 
+uint64_t qn__gguf_end(uint64_t pos, uint64_t count, uint64_t bytes)
+{
+    return count > (QN_GGUF_MAX_HEADER - pos) / bytes ? UINT64_MAX : pos + count * bytes;
+}
+
+const char *qn__gguf_cut(qn_gguf_reader *r, uint64_t needed)
+{
+    const uint64_t most = (uint64_t)1 << 44; /* no model has that: the number is damaged, not the end */
+    if (needed <= r->part->size || needed > most) return r->part->label;
+    snprintf(r->cut, sizeof r->cut,
+             "%sthe file is cut off: %llu bytes, at least %llu are needed; download it again: ", r->part->label,
+             (unsigned long long)r->part->size, (unsigned long long)needed);
+    return r->cut;
+}
+
 qn_status qn__gguf_need(qn_gguf_reader *r, uint64_t n, const char *what)
 {
     const size_t left = qn__cursor_left(&r->c);
@@ -35,8 +50,9 @@ qn_status qn__gguf_need(qn_gguf_reader *r, uint64_t n, const char *what)
     if (r->c.size < r->part->size)
         return QN_READ_BAD(r, limit, r->c.pos, "found a header of more than %llu bytes, expected at most that",
                            (unsigned long long)QN_GGUF_MAX_HEADER);
-    return QN_READ_BAD(r, format, r->c.pos, "found the end of the file (%zu bytes left), expected %llu bytes of %s",
-                       left, (unsigned long long)n, what);
+    return QN_READ_CUT(r, r->c.pos, qn__gguf_end(r->c.pos, n, 1),
+                       "found the end of the file (%zu bytes left), expected %llu bytes of %s", left,
+                       (unsigned long long)n, what);
 }
 
 qn_status qn__gguf_grow(void **items, size_t *cap, size_t n, size_t item_bytes, qn_error *err)
@@ -58,8 +74,9 @@ qn_status qn__gguf_read_name(qn_gguf_reader *r, const char *what, uint64_t numbe
     QN_TRY(qn__gguf_need(r, 8, "its name's length"));
     const uint64_t len = qn__get_u64(&r->c), left = qn__cursor_left(&r->c);
     if (len > left)
-        return QN_READ_BAD(r, format, at, "found a name of %llu bytes, expected at most the %llu bytes left",
-                           (unsigned long long)len, (unsigned long long)left);
+        return QN_READ_CUT(r, at, qn__gguf_end(r->c.pos, len, 1),
+                           "found a name of %llu bytes, expected at most the %llu bytes left", (unsigned long long)len,
+                           (unsigned long long)left);
     const char *name = (const char *)qn__get_bytes(&r->c, len);
     const char *fault = qn__gguf_name_fault(name, len, max);
     if (len > 0) qn__gguf_subject(r->subject, what, name, (size_t)len);
@@ -85,7 +102,8 @@ static qn_status check_string(qn_gguf_reader *r, int64_t index)
 
     if (index >= 0) snprintf(where, sizeof where, " as element %lld", (long long)index);
     if (!bytes)
-        return QN_READ_BAD(r, format, at, "found a string of %llu bytes%s, expected at most the %llu bytes left",
+        return QN_READ_CUT(r, at, qn__gguf_end(r->c.pos, len, 1),
+                           "found a string of %llu bytes%s, expected at most the %llu bytes left",
                            (unsigned long long)len, where, (unsigned long long)left);
     return QN_READ_BAD(r, format, at + 8 + good, "found byte 0x%02x in a string of %llu bytes%s, expected UTF-8",
                        bytes[good], (unsigned long long)len, where);
@@ -121,7 +139,7 @@ static qn_status check_array(qn_gguf_reader *r, int depth, uint32_t *elem_out, u
     const int least = fixed ? fixed : elem == QN_GGUF_str ? 8 : 12;
     const uint64_t room = left / (uint64_t)least;
     if (count > room)
-        return QN_READ_BAD(r, format, at + 4,
+        return QN_READ_CUT(r, at + 4, qn__gguf_end(r->c.pos, count, (uint64_t)least),
                            "found an array of %llu %s, expected at most %llu (%d bytes each in the %llu left)",
                            (unsigned long long)count, qn_gguf_type_name((qn_gguf_type)elem), (unsigned long long)room,
                            least, (unsigned long long)left);
@@ -257,13 +275,13 @@ static qn_status check_counts(qn_gguf_reader *r, uint64_t n_tensors, uint64_t n_
 {
     const uint64_t left = qn__cursor_left(&r->c);
     if (n_kv > left / QN_GGUF_MIN_KV_BYTES)
-        return QN_READ_BAD(r, format, 16,
+        return QN_READ_CUT(r, 16, qn__gguf_end(r->c.pos, n_kv, QN_GGUF_MIN_KV_BYTES),
                            "found a count of %llu keys, expected at most %llu (%d bytes each in the %llu left)",
                            (unsigned long long)n_kv, (unsigned long long)(left / QN_GGUF_MIN_KV_BYTES),
                            QN_GGUF_MIN_KV_BYTES, (unsigned long long)left);
     const uint64_t room = (left - n_kv * QN_GGUF_MIN_KV_BYTES) / QN_GGUF_MIN_TENSOR_BYTES;
     if (n_tensors > room)
-        return QN_READ_BAD(r, format, 8,
+        return QN_READ_CUT(r, 8, qn__gguf_end(r->c.pos, n_tensors, QN_GGUF_MIN_TENSOR_BYTES),
                            "found a count of %llu tensors, expected at most %llu (%d bytes each in the %llu left)",
                            (unsigned long long)n_tensors, (unsigned long long)room, QN_GGUF_MIN_TENSOR_BYTES,
                            (unsigned long long)left);

@@ -95,18 +95,26 @@ static qn_status read_info(qn_gguf_reader *r, uint64_t number, qn_gguf_info *inf
     return QN_OK;
 }
 
-/* Makes the offset absolute. INT64_MAX bounds both summands' scale: offset is the only one that may be larger. */
-static qn_status place(qn_gguf_reader *r, qn_gguf_info *info)
+/* Where a tensor's data ends, while its offset is that in the file; UINT64_MAX where no file reaches. INT64_MAX bounds
+ * both summands' scale: offset is the only one that may be larger. */
+static uint64_t end_of(const qn_gguf_part *part, const qn_gguf_tensor *t)
+{
+    const uint64_t relative = t->file_offset;
+    if (relative > INT64_MAX - part->data_start || t->size_bytes > INT64_MAX - part->data_start - relative)
+        return UINT64_MAX;
+    return part->data_start + relative + t->size_bytes;
+}
+
+/* Makes the offset absolute. last: where the data of all tensors ends. */
+static qn_status place(qn_gguf_reader *r, qn_gguf_info *info, uint64_t last)
 {
     qn_gguf_tensor *t = &info->pub;
     qn_gguf_part *part = r->part;
-    const uint64_t relative = t->file_offset;
-    const bool sane =
-        relative <= INT64_MAX - part->data_start && t->size_bytes <= INT64_MAX - part->data_start - relative;
-    const bool inside = sane && part->data_start + relative + t->size_bytes <= part->size;
+    const uint64_t relative = t->file_offset, end = end_of(part, t);
+    const bool sane = end != UINT64_MAX, inside = end <= part->size;
     if (!sane || (!inside && !r->file->metadata_only)) {
         qn__gguf_subject(r->subject, "tensor", t->name, strlen(t->name));
-        return QN_READ_BAD(r, format, info->at,
+        return QN_READ_CUT(r, info->at, last,
                            "found its data at %llu + %llu, %llu bytes long, expected it to end by the end "
                            "of the file at %llu",
                            (unsigned long long)part->data_start, (unsigned long long)relative,
@@ -184,6 +192,10 @@ qn_status qn__gguf_read_tensors(qn_gguf_reader *r, uint64_t count)
     }
     part->n_tensors = (size_t)count;
     part->data_start = (r->c.pos + part->alignment - 1) / part->alignment * part->alignment;
-    for (size_t i = 0; i < count; i++) QN_TRY(place(r, &file->tensors[part->first_tensor + i]));
+    const qn_gguf_info *infos = file->tensors + part->first_tensor;
+    uint64_t last = 0;
+    for (size_t i = 0; i < count; i++)
+        if (end_of(part, &infos[i].pub) > last) last = end_of(part, &infos[i].pub);
+    for (size_t i = 0; i < count; i++) QN_TRY(place(r, &file->tensors[part->first_tensor + i], last));
     return count == 0 ? QN_OK : check_overlaps(r, file->tensors + part->first_tensor, (size_t)count);
 }
