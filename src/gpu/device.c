@@ -38,7 +38,8 @@ qn_status qn__gpu_open(const qn_backend_type *type, const qn_gpu_driver *driver,
     QN_TRY(driver->devices(found, QN_GPU_MAX_DEVICES, &n, err));
     if (index >= n)
         return QN_FAIL(err, unsupported, "%s: device %d is not there: %d of them were found%s", type->name, index, n,
-                       n ? "" : " (its library is there; does the device's own driver miss?)");
+                       n ? ", and numbers begin at 0; quern doctor lists them"
+                         : " (its library is there; does the device's own driver miss?)");
     qn_gpu *gpu = qn__calloc(1, sizeof(*gpu));
     if (!gpu) return QN_FAIL_NOMEM(err, sizeof(*gpu));
     gpu->base = (qn_backend){.type = type, .alignment = ALIGNMENT};

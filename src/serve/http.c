@@ -521,7 +521,9 @@ static int listen_on(server *s, qn_error *err)
     freeaddrinfo(list);
     if (!good) {
         if (fd >= 0) close(fd);
-        return say(err, "cannot listen on", s, strerror(why));
+        return say(err, "cannot listen on", s,
+                   why == EADDRINUSE ? "Address already in use; --port N takes another, 0 any that is free"
+                                     : strerror(why));
     }
     const struct sockaddr_in *v4 = (const void *)&bound;
     const struct sockaddr_in6 *v6 = (const void *)&bound;

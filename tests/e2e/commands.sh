@@ -141,6 +141,10 @@ expect 2 "$quern" bench "$model" --no-pass fuse,cse; one_line "--no-pass" "fuse,
 expect 2 "$quern" run "$model" x --no-pass frob; one_line "--no-pass" "frob" "fold, layout"
 expect 2 "$quern" graph "$model" --passes --plan; one_line "--passes"
 
+# A device beyond those that there are: how they are counted, and what lists them.
+expect 1 "$quern" eval "$model" --tokens 1 -o "$work/c.npy" --device opencl:63
+if grep -q "[1-9] of them were found" "$work/err"; then one_line "device 63 is not there" "numbers begin at 0" "quern doctor"; fi
+
 # compare: two backends, node by node. What differs is in t_engine_compare, which breaks a kernel.
 expect 0 "$quern" compare "$model" --backends cpu,cpu:ref
 grep -qE '^([0-9]+) nodes: \1 the same, 0 differ$' "$work/out" || bad "compare: $(cat "$work/out")"

@@ -26,6 +26,10 @@ expect 2 "$quern" serve "$source/models/chat.gguf" -n 0;          one_line "--n-
 expect 2 "$quern" serve "$source/models/chat.gguf" --keep 3;       one_line "--keep" "--context-shift"
 expect 2 "$quern" serve "$source/models/chat.gguf" --no-auth --api-key k; one_line "--no-auth" "--api-key" "exclude"
 expect 2 "$quern" serve "$source/models/chat.gguf" --lora-init-without-apply; one_line "--lora-init-without-apply" "--lora LORA.gguf"
+"$quern" serve "$source/models/chat.gguf" --port 0 2>"$work/first" & first=$!
+for i in $(seq 600); do port=$(sed -n 's|.*://127.0.0.1:\([0-9]*\).*|\1|p' "$work/first" | head -n 1); [ -n "$port" ] && break; sleep 0.1; done
+expect 1 "$quern" serve "$source/models/chat.gguf" --port "$port"; one_line "port $port" "in use" "--port N"
+kill $first; wait $first
 expect 1 "$quern" serve none.gguf --port 0;                       one_line "cannot read 'none.gguf'" "No such file"
 expect 1 "$quern" serve "$source/models/chat.gguf" --port 0 --memory 1M; one_line "chat takes" "1.0 MiB are what models may take"
 expect 1 "$quern" serve "$source/models/chat.gguf" --host 192.0.2.1 --api-key k --port 1; one_line "192.0.2.1"
