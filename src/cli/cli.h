@@ -27,6 +27,9 @@ const cli_command *cli_command_find(const char *name);
 /* Standard error says that there is no such command and which one is near; returns CLI_USAGE. */
 int cli_no_command(const char *name);
 
+/* What to do for a model that is not here. */
+#define CLI_NO_DOWNLOADS "Quern downloads nothing: get a .gguf by ollama, huggingface-cli or curl"
+
 /* ---- options ---- */
 typedef enum cli_kind {
     CLI_FLAG,

@@ -77,7 +77,7 @@ static int print_table(const qn_store *store)
     if (t.n) print_row(&t, head);
     for (size_t i = 0; i < t.n && !cli_interrupted(); i++) print_row(&t, t.cell[i]);
     free(t.cell);
-    if (t.n == 0) cli_note("no models are here; --models-dir DIR looks into a folder");
+    if (t.n == 0) cli_note("no models are here; --models-dir DIR looks into a folder; " CLI_NO_DOWNLOADS);
     return cli_interrupted() ? CLI_INTERRUPTED : cli_finish_output();
 }
 

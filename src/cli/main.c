@@ -38,6 +38,10 @@ static const char *command_name(const void *ctx, int i)
 
 int cli_no_command(const char *name)
 {
+    static const char *const downloads[] = {"pull", "download", "get"};
+    for (int i = 0; i < CLI_N(downloads); i++)
+        if (strcmp(name, downloads[i]) == 0)
+            return cli_bad_usage("\"%s\" is no command; " CLI_NO_DOWNLOADS ", and quern list shows it", name);
     const char *near = cli_nearest(name, command_name, NULL);
     if (near) return cli_bad_usage("\"%.64s\" is no command; did you mean %s? \"quern help\" lists them", name, near);
     return cli_bad_usage("\"%.64s\" is no command; \"quern help\" lists them", name);

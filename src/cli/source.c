@@ -47,6 +47,12 @@ const qn_store *cli_open_store(void)
 
 /* ---- names ---- */
 
+static bool ends_in(const char *text, const char *ending)
+{
+    const size_t n = strlen(text), len = strlen(ending);
+    return n > len && strcmp(text + n - len, ending) == 0;
+}
+
 /* A file that is there, or what nothing but a path is written as. */
 static bool is_path(const char *text)
 {
@@ -59,8 +65,7 @@ static bool is_path(const char *text)
 static bool looks_like_path(const char *text)
 {
     struct stat st;
-    const size_t n = strlen(text);
-    return stat(text, &st) == 0 || (n > 5 && strcmp(text + n - 5, ".gguf") == 0);
+    return stat(text, &st) == 0 || (ends_in(text, ".gguf") && !strstr(text, "://"));
 }
 
 /* What of a model's name is compared: the tag too only where one was typed. */
@@ -99,8 +104,11 @@ static int no_model(const char *text)
     if (names) list_near(text, names, list, sizeof(list));
     for (size_t i = 0; names && i < n; i++) free(names[i]);
     free(names);
-    if (*list) return cli_fail("%.200s: no such file, and no model of that name; near are: %s", text, list);
-    return cli_fail("%.200s: no such file, and no model of that name; \"quern list\" shows those that are here", text);
+    if (*list)
+        return cli_fail("%.200s: no such file, and no model of that name; near are: %s; " CLI_NO_DOWNLOADS, text, list);
+    return cli_fail(
+        "%.200s: no such file, and no model of that name; \"quern list\" shows those that are here; " CLI_NO_DOWNLOADS,
+        text);
 }
 
 const char *cli_model_path(const char *text)
@@ -108,6 +116,12 @@ const char *cli_model_path(const char *text)
     qn_error err;
     if (found && found->path == text) return text;
     found = NULL;
+    if (ends_in(text, ".safetensors")) {
+        cli_fail("%.200s: models must be GGUF; download the GGUF of it, or convert its folder with llama.cpp's "
+                 "convert_hf_to_gguf.py",
+                 text);
+        return NULL;
+    }
     if (is_path(text)) return text;
     if (!cli_open_store()) return NULL;
     const qn_status status = qn_store_find(store, text, &found, &err);

@@ -10,7 +10,7 @@ mkdir -p "$HOME"
 
 expect 0 "$quern" list
 [ -s "$work/out" ] && { bad "list of nothing:"; cat "$work/out"; }
-one_line "no models are here" "--models-dir"
+one_line "no models are here" "--models-dir" "downloads nothing" "ollama, huggingface-cli or curl"
 expect 0 "$quern" list --json; [ "$(tr -d ' \n' <"$work/out")" = "[]" ] || bad "list --json of nothing"
 
 # ---- architectures: what the documentation lists, in both forms ----
@@ -197,7 +197,11 @@ run 1 climber;                            one_line "sha256"
 run 1 tiny:huge;                          one_line "1073741824 bytes"
 run 1 tinny;                              one_line "no such file" "near are: tiny"
 run 1 tiny:1v;                            one_line "near are: tiny:1b"
-run 1 zzzzzz;                             one_line "no such file" "quern list"
+run 1 zzzzzz;                             one_line "no such file" "quern list" "downloads nothing"
+run 1 hf.co/some/where;                   one_line "hf.co/some/where: no such file" "downloads nothing"
+run 1 https://hf.co/some/where.gguf;      one_line "no such file" "downloads nothing"
+run 1 "$work/x.safetensors";              one_line "models must be GGUF"
+expect 2 "$quern" pull tiny;              one_line '"pull" is no command' "downloads nothing"
 run 1 ../../etc/passwd;                   one_line "../../etc/passwd"
 run 1 "$(printf 'a\033b')";               one_line "no such file"
 run 1 none.gguf;                          one_line "No such file"
