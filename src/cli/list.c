@@ -10,10 +10,10 @@ static const cli_usage usage = {
     .arguments = "",
     .summary = "Lists the models that Ollama, Hugging Face's tools, LM Studio and llama.cpp have downloaded, and those "
                "in --models-dir: name, source, architecture, type, size, and whether this build runs them.",
-    .notes = "A name in the first column can be given wherever a command takes MODEL. What cannot be used is listed "
-             "with the reason: a download that is not finished, a link that leads nowhere, an architecture that is not "
-             "known.",
-    .examples = "Everything that is here:\nquern list\n"
+    .notes = "A name in the first column can be given wherever a command takes MODEL. What cannot be used is counted, "
+             "and listed by --all with the reason: a download that is not finished, a link that leads nowhere, an "
+             "architecture that is not known.",
+    .examples = "What can be used:\nquern list\n"
                 "A folder of one's own too:\nquern list --models-dir .\n"
                 "The architectures of which models run:\nquern list --archs\n"
                 "For a program:\nquern list --json\n",
@@ -23,9 +23,11 @@ static const cli_usage usage = {
 
 enum { NAME, SOURCE, ARCH, TYPE, SIZE, RUNS, COLUMNS };
 
+/* Those that can be used come before the others. */
 typedef struct table {
     char (*cell)[COLUMNS][512]; /* [n] */
-    size_t n;
+    bool *runs;                 /* [n] */
+    size_t n, n_run;
     int width[COLUMNS];
 } table;
 
@@ -59,26 +61,48 @@ static void print_row(const table *t, char row[COLUMNS][512])
     putchar('\n');
 }
 
-static int print_table(const qn_store *store)
+static void print_rows(const table *t, bool runs)
+{
+    for (size_t i = 0; i < t->n && !cli_interrupted(); i++)
+        if (t->runs[i] == runs) print_row(t, t->cell[i]);
+}
+
+static void print_table_of(table *t, const qn_store *store, bool all)
 {
     static char head[COLUMNS][512] = {"NAME", "SOURCE", "ARCHITECTURE", "TYPE", "SIZE", "RUNS"};
-    table t = {.n = qn_store_n_models(store)};
-    t.cell = calloc(t.n + 1, sizeof(*t.cell));
-    if (!t.cell) return cli_no_memory("out of memory");
-    for (int c = 0; c < COLUMNS; c++) t.width[c] = width_of(head[c]);
-    for (size_t i = 0; i < t.n && !cli_interrupted(); i++) {
+    for (int c = 0; c < COLUMNS; c++) t->width[c] = width_of(head[c]);
+    for (size_t i = 0; i < t->n && !cli_interrupted(); i++) {
         const qn_store_model *m = qn_store_get(store, i);
         cli_card card;
         cli_card_read(m->path, m->problem, &card, NULL);
-        fill_row(t.cell[i], m, &card);
-        for (int c = 0; c < COLUMNS; c++)
-            if (width_of(t.cell[i][c]) > t.width[c]) t.width[c] = width_of(t.cell[i][c]);
+        fill_row(t->cell[i], m, &card);
+        t->runs[i] = card.runs;
+        t->n_run += card.runs;
+        for (int c = 0; c < COLUMNS && (all || card.runs); c++)
+            if (width_of(t->cell[i][c]) > t->width[c]) t->width[c] = width_of(t->cell[i][c]);
     }
-    if (t.n) print_row(&t, head);
-    for (size_t i = 0; i < t.n && !cli_interrupted(); i++) print_row(&t, t.cell[i]);
+    if (all ? t->n : t->n_run) print_row(t, head);
+    print_rows(t, true);
+    if (all) print_rows(t, false);
+}
+
+static int print_table(const qn_store *store, bool all)
+{
+    table t = {.n = qn_store_n_models(store)};
+    t.cell = calloc(t.n + 1, sizeof(*t.cell));
+    t.runs = calloc(t.n + 1, sizeof(*t.runs));
+    if (t.cell && t.runs) print_table_of(&t, store, all);
+    const bool whole = t.cell && t.runs;
     free(t.cell);
+    free(t.runs);
+    if (!whole) return cli_no_memory("out of memory");
+    if (cli_interrupted()) return CLI_INTERRUPTED;
+    const int status = cli_finish_output(); /* before the line that comes behind it */
+    if (!all && t.n > t.n_run)
+        cli_note("%zu %scannot be used; --all lists %s with the reason", t.n - t.n_run, t.n_run ? "more " : "",
+                 t.n - t.n_run == 1 ? "it" : "them");
     if (t.n == 0) cli_note("no models are here; --models-dir DIR looks into a folder; " CLI_NO_DOWNLOADS);
-    return cli_interrupted() ? CLI_INTERRUPTED : cli_finish_output();
+    return status;
 }
 
 static int dump(const json_t *list)
@@ -134,8 +158,9 @@ static int print_archs(bool json)
 
 int cli_command_list(int argc, char **argv)
 {
-    bool json = false, archs = false;
+    bool json = false, archs = false, all = false;
     const cli_option options[] = {
+        {"all", 'a', CLI_FLAG, &all, NULL, "what cannot be used too, with the reason", 0, 0, NULL},
         {"json", 0, CLI_FLAG, &json, NULL, "everything as JSON", 0, 0, NULL},
         {"archs", 0, CLI_FLAG, &archs, NULL, "the architectures of which this build runs models, and no models", 0, 0,
          NULL},
@@ -147,5 +172,5 @@ int cli_command_list(int argc, char **argv)
     if (archs) return print_archs(json);
     const qn_store *store = cli_open_store();
     if (!store) return CLI_FAILED;
-    return json ? print_json(store) : print_table(store);
+    return json ? print_json(store) : print_table(store, all);
 }

@@ -133,7 +133,11 @@ cp "$model" "$(printf '%s/dir/e\033[31m\377.gguf' "$work")"
 d=$work/dir; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do d=$d/d; mkdir "$d"; done; cp "$model" "$d/deep.gguf"
 
 # ---- list ----
-timeout 240 "$quern" list --models-dir "$work/dir" >"$work/list" 2>"$work/err" </dev/null || { bad "list fails"; cat "$work/err"; }
+expect 0 timeout 240 "$quern" list --models-dir "$work/dir"
+grep -q "  no: " "$work/out" && bad "list lists what cannot be used"; cp "$work/out" "$work/used"
+n_used=$(($(wc -l <"$work/out") - 1))
+n_not=$(sed -n 's/^quern list: \([0-9]*\) more cannot be used; --all lists them with the reason$/\1/p' "$work/err"); one_line "cannot be used"
+timeout 240 "$quern" list --all --models-dir "$work/dir" >"$work/list" 2>"$work/err" </dev/null || { bad "list fails"; cat "$work/err"; }
 row() { # NAME SOURCE TEXT
     grep -E "^$1  +$2 " "$work/list" | grep -qF -- "$3" || { bad "no row \"$1\" of $2 with \"$3\":"; grep -E "^$1  " "$work/list"; }
 }
@@ -168,6 +172,9 @@ row pub/Repo-GGUF:text-Q4_0 lmstudio "no: "
 row ggml_org/small-GGUF:Q4_K_M llamacpp yes;     row other llamacpp half-downloaded
 row sub/local folder yes
 row 'e\\x1b\[31m\\xff' folder yes
+[ "$(wc -l <"$work/list")" -eq $((1 + n_used + n_not)) ] || bad "list --all: $(wc -l <"$work/list") lines, $n_used and $n_not models"
+head -n $((1 + n_used)) "$work/list" | awk 'NR > 1 { print $1 }' >"$work/first"; awk 'NR > 1 { print $1 }' "$work/used" | cmp -s - "$work/first" ||
+    bad "list --all: those that can be used do not come first"
 grep -q deep.gguf "$work/list" && bad "a folder of twelve levels is walked through"
 grep -q mmproj "$work/list" && bad "a projector is listed"
 LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177]')" "$work/list" && bad "a control character is printed"
