@@ -29,8 +29,9 @@ struct chat_line {
 
 /* Whether the terminal shows what is typed. */
 void chat_echo(bool on);
-/* As read() of one byte from standard input, but a signal ends the waiting with EINTR although writes are restarted. */
-ssize_t chat_read_byte(unsigned char *c);
+/* As read() of one byte from standard input, but a signal ends the waiting with EINTR although writes are restarted,
+ * and so does one that `came` knows of already. */
+ssize_t chat_read_byte(unsigned char *c, bool (*came)(void));
 
 extern const chat_line_type chat_line_plain;
 #ifdef QN_LIBEDIT

@@ -45,6 +45,8 @@ static edit_line *of(EditLine *el)
 
 enum { AT_END = 256 };
 
+static bool signal_came(void) { return resized || resumed || cli_interrupted(); }
+
 /* The next byte; AT_END, or -1 when interrupted. */
 static int next_byte(edit_line *l)
 {
@@ -55,7 +57,7 @@ static int next_byte(edit_line *l)
         return c;
     }
     for (;;) {
-        const ssize_t got = chat_read_byte(&c);
+        const ssize_t got = chat_read_byte(&c, signal_came);
         if (got == 1) return c;
         if (got == 0 || errno != EINTR) return AT_END;
         if (cli_interrupted()) return -1;

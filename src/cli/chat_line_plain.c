@@ -3,6 +3,7 @@
 #include "cli/chat_line.h"
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,10 +14,21 @@ typedef struct plain_line {
     size_t n, cap;
 } plain_line;
 
-ssize_t chat_read_byte(unsigned char *c)
+ssize_t chat_read_byte(unsigned char *c, bool (*came)(void))
 {
     struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
-    return poll(&fd, 1, -1) < 0 ? -1 : read(STDIN_FILENO, c, 1);
+    sigset_t all, before;
+    int n = -1;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before); /* or one between the look and the wait would be noticed by the next key */
+    if (came())
+        errno = EINTR;
+    else
+        n = ppoll(&fd, 1, NULL, &before);
+    const int why = errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = why;
+    return n < 0 ? -1 : read(STDIN_FILENO, c, 1);
 }
 
 static chat_line *open_line(const chat_screen *screen, chat_words complete)
@@ -62,7 +74,7 @@ static chat_typed read_shown(chat_line *base, const char *prompt, const char **l
     base->was_empty = false;
     for (;;) {
         unsigned char c;
-        const ssize_t got = chat_read_byte(&c);
+        const ssize_t got = chat_read_byte(&c, cli_interrupted);
         if (got < 0 && errno == EINTR && !cli_interrupted()) continue;
         if (got < 0 && errno == EINTR) {
             fputc('\n', out);

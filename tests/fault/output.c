@@ -7,6 +7,7 @@
 
 #include "cli/args.c"
 #include "cli/common.c"
+#include "cli/files.c"
 #include "cli/values.c"
 
 /* main.c and help.c are not here, and nobody asks for them. */
