@@ -156,7 +156,9 @@ typedef enum qn_chat_event_kind {
     QN_CHAT_call_end,  /* the call is whole: its arguments are a JSON object */
     QN_CHAT_no_call,   /* call `call` is broken and counts as none: its text follows as content, the next call gets its
                         * number. Whoever showed it already takes it back, or leaves it as it is */
-    QN_CHAT_call_cut   /* the output was cut within call `call` */
+    /* the output was cut within call `call`; -1: before its name, text is what there was of it, which the message has
+     * as content */
+    QN_CHAT_call_cut
 } qn_chat_event_kind;
 
 typedef struct qn_chat_event {

@@ -238,8 +238,9 @@ static void read_event(choice *c, const qn_chat_event *e)
         text_deinit(&c->calls[last].arguments);
         c->n_calls--;
         break;
-    case QN_CHAT_call_cut:
-        if (last >= 0) c->calls[last].cut = true;
+    case QN_CHAT_call_cut: /* what there was of one without a name is shown to nobody */
+        settle(c, false);
+        if (e->call >= 0 && last >= 0) c->calls[last].cut = true;
         break;
     }
 }

@@ -470,11 +470,12 @@ qn_status qn_chat_reader_finish(qn_chat_reader *r, bool cut, const qn_chat_event
     run(r);
     if (r->state == QN_READ_call && !r->failed && cut && r->announced) {
         qn__answer_end_call(&r->answer, QN_CHAT_call_cut);
-    } else if (r->state == QN_READ_call && !r->failed && cut && !r->found->bare) {
-        qn__str_clear(&r->raw); /* whose call was not to be known yet: marks are no content */
     } else if ((r->state == QN_READ_call || r->state == QN_READ_header) && !r->failed) {
         qn__read_take(r, r->n_in - r->at);
-        not_a_call(r);
+        if (cut && r->state == QN_READ_call && !r->found->bare)
+            qn__answer_cut(&r->answer, r->raw.data ? r->raw.data : "", r->raw.len);
+        else
+            not_a_call(r);
     }
     return result(r, events, n, err);
 }
