@@ -156,9 +156,7 @@ typedef enum qn_chat_event_kind {
     QN_CHAT_call_end,  /* the call is whole: its arguments are a JSON object */
     QN_CHAT_no_call,   /* call `call` is broken and counts as none: its text follows as content, the next call gets its
                         * number. Whoever showed it already takes it back, or leaves it as it is */
-    /* the output was cut within call `call`; -1: before its name, text is what there was of it, which the message has
-     * as content */
-    QN_CHAT_call_cut
+    QN_CHAT_call_cut   /* the output was cut within call `call` */
 } qn_chat_event_kind;
 
 typedef struct qn_chat_event {
@@ -183,8 +181,11 @@ QN_API qn_status qn_chat_reader_token(qn_chat_reader *reader, qn_token token, co
                                       qn_error *err);
 QN_API qn_status qn_chat_reader_text(qn_chat_reader *reader, const char *text, size_t len, const qn_chat_event **events,
                                      size_t *n, qn_error *err);
+/* A mark says that a call has begun, and its name has not come yet: cut here, what there is of it would be content,
+ * marks included. Who shows answers to people may leave it out. */
+QN_API bool qn_chat_reader_begins_call(const qn_chat_reader *reader);
 /* The output is over; cut: not by the model, but by a limit. A call that is not whole then is QN_CHAT_call_cut, or
- * where the model ended it, content. Once. */
+ * where its name has not come, or the model ended it, content. Once. */
 QN_API qn_status qn_chat_reader_finish(qn_chat_reader *reader, bool cut, const qn_chat_event **events, size_t *n,
                                        qn_error *err);
 /* All of it so far as a message of OpenAI's API: {"role": "assistant", "content", "reasoning_content", "tool_calls":

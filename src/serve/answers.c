@@ -238,9 +238,9 @@ static void read_event(choice *c, const qn_chat_event *e)
         text_deinit(&c->calls[last].arguments);
         c->n_calls--;
         break;
-    case QN_CHAT_call_cut: /* what there was of one without a name is shown to nobody */
+    case QN_CHAT_call_cut:
         settle(c, false);
-        if (e->call >= 0 && last >= 0) c->calls[last].cut = true;
+        if (last >= 0) c->calls[last].cut = true;
         break;
     }
 }
@@ -333,7 +333,9 @@ static void flush(choice *c, bool cut)
     const qn_chat_event *events;
     char rest[16];
     size_t n;
-    if (c->reader) {
+    if (c->reader && cut && qn_chat_reader_begins_call(c->reader)) {
+        settle(c, false); /* marks are nothing to show */
+    } else if (c->reader) {
         if (qn_chat_reader_finish(c->reader, cut, &events, &n, NULL) == QN_OK)
             read_events(c, events, n);
         else

@@ -24,6 +24,7 @@ static FILE *sink;
 #define printf(...) fprintf(sink, __VA_ARGS__)
 #include "cli/args.c"
 #include "cli/common.c"
+#include "cli/files.c"
 #include "serve/stop.c"
 #include "cli/values.c"
 #undef printf

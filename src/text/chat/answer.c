@@ -112,12 +112,6 @@ void qn__answer_arguments(qn_answer *a, const char *text, size_t n)
     add(a, QN_CHAT_arguments, a->n_calls - 1, text, n);
 }
 
-void qn__answer_cut(qn_answer *a, const char *text, size_t n)
-{
-    a->failed |= !qn__str_append(&a->content, text, n);
-    add(a, QN_CHAT_call_cut, -1, text, n);
-}
-
 void qn__answer_end_call(qn_answer *a, qn_chat_event_kind how)
 {
     if (!a->n_calls) return;

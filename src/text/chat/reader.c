@@ -462,6 +462,11 @@ static void flush(qn_chat_reader *r)
     if (pending > 0) push(r, r->piece, (size_t)pending, 0);
 }
 
+bool qn_chat_reader_begins_call(const qn_chat_reader *r)
+{
+    return r->state == QN_READ_call && !r->failed && !r->announced && !r->found->bare;
+}
+
 qn_status qn_chat_reader_finish(qn_chat_reader *r, bool cut, const qn_chat_event **events, size_t *n, qn_error *err)
 {
     qn__answer_clear_events(&r->answer);
@@ -472,10 +477,7 @@ qn_status qn_chat_reader_finish(qn_chat_reader *r, bool cut, const qn_chat_event
         qn__answer_end_call(&r->answer, QN_CHAT_call_cut);
     } else if ((r->state == QN_READ_call || r->state == QN_READ_header) && !r->failed) {
         qn__read_take(r, r->n_in - r->at);
-        if (cut && r->state == QN_READ_call && !r->found->bare)
-            qn__answer_cut(&r->answer, r->raw.data ? r->raw.data : "", r->raw.len);
-        else
-            not_a_call(r);
+        not_a_call(r);
     }
     return result(r, events, n, err);
 }

@@ -33,7 +33,6 @@ void qn__answer_text(qn_answer *a, qn_chat_event_kind kind, const char *text, si
 void qn__answer_call(qn_answer *a, const char *name, size_t n);
 void qn__answer_id(qn_answer *a, const char *id, size_t n); /* of the last call */
 void qn__answer_arguments(qn_answer *a, const char *text, size_t n);
-void qn__answer_cut(qn_answer *a, const char *text, size_t n);  /* of a call, before its name */
 void qn__answer_end_call(qn_answer *a, qn_chat_event_kind how); /* call_end, no_call, call_cut */
 
 typedef enum qn_read_state {

@@ -66,8 +66,10 @@ static char *message(const char *name, const qn_tokenizer *tok, const char *tool
         assert_int_equal(qn_chat_reader_token(r, token, &e, &n, &err), QN_OK);
         p = close ? close + 1 : p + 1;
     }
+    const bool begins = qn_chat_reader_begins_call(r);
     assert_int_equal(qn_chat_reader_finish(r, cut, &e, &n, &err), QN_OK);
     assert_int_equal(qn_chat_reader_message(r, &json, &err), QN_OK);
+    if (begins) assert_true(n && e[0].kind == QN_CHAT_content); /* all that is lost where it is left out */
     qn_chat_reader_destroy(r);
     qn_chat_template_destroy(t);
     for (char *id; (id = strstr(json, "\"id\": \""));) memmove(id, id + 19, strlen(id + 19) + 1);
