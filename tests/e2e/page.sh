@@ -9,8 +9,16 @@ done
 "$quern" serve "$source/models/chat.gguf" --port 0 --parallel 129 2>"$work/err"
 grep -q "libmicrohttpd" "$work/err" && { echo "skipped: built without libmicrohttpd"; exit 77; }
 cd "$work" || exit 1
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source/tests/e2e/serve" HOME="$work" python3 "$source/tests/e2e/page/page.py" "$quern" "$source" >"$work/out" 2>&1
-status=$?
-[ $status -eq 77 ] && { cat "$work/out"; exit 77; }
-[ $status -eq 0 ] || { bad "the page:"; tail -n 60 "$work/out"; }
+part() { # one file of tests: each has servers and a browser of its own, and mostly waits
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source/tests/e2e/serve" HOME="$work/$1" \
+        python3 "$source/tests/e2e/page/$1.py" "$quern" "$source" >"$work/$1.out" 2>&1
+    echo $? >"$work/$1.status"
+}
+mkdir page session
+part session &
+part page
+wait
+for name in page session; do
+    [ "$(cat $name.status)" -eq 0 ] || { bad "$name.py:"; tail -n 60 $name.out; }
+done
 finish

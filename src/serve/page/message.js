@@ -66,11 +66,11 @@ export class View {
   show() {
     const {m} = this, writing = m.state === 'streaming';
     if (this.by_token && m.tokens) this.text.replaceChildren(probabilities(m)), this.text.blocks = null;
-    else if (m.role === 'assistant') update(this.text, m.content);
+    else if (m.role === 'assistant') update(this.text, m.content, writing);
     else this.text.textContent = m.content;
     this.reasoning.hidden = !m.reasoning;
     if (m.reasoning) {
-      update(this.thoughts, m.reasoning);
+      update(this.thoughts, m.reasoning, writing && !m.content && !m.calls);
       this.summary.textContent = writing && !m.content && !m.calls ? 'Thinking …' : `Thought for ${(m.thought ?? 0).toFixed(1)} s`;
     }
     if (m.calls) this.show_calls();

@@ -1,22 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The page, as a person uses it: by keyboard alone, through reloads and dead servers, with what a hostile model may say."""
-import json, os, sys, threading, urllib.parse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from lib import PATIENCE, Server, run
-from webdriver import Browser
-
-quern, source = sys.argv[1:3]
-MODEL = source + "/models/chat.gguf"
-SHOTS = os.environ.get("QN_SCREENSHOTS")
-COUNT = "document.querySelectorAll('.message').length"
-IDLE = "!document.querySelector('#send').hidden"
-BUSY = "document.querySelector('#send').hidden"
-# Whether a message that is being written has so many letters in the browser's store.
-WRITTEN = """(n => new Promise(done => { indexedDB.open('quern', 1).onsuccess = e => {
-    e.target.result.transaction('messages').objectStore('messages').getAll().onsuccess = found => { e.target.result.close();
-        done(found.target.result.some(m => m.state === 'streaming' && m.content.length >= n)); }; }; }))"""
-LAST = "[...document.querySelectorAll('.message')].at(-1)"
-TEXTS = "[...document.querySelectorAll('.message > .text')].map(e => e.textContent)"
+import sys, threading, urllib.parse
+from http.server import ThreadingHTTPServer
+from lib import Server, run
+from scripted import BUSY, COUNT, IDLE, LAST, MODEL, TEXTS, WRITTEN, Browser, Scripted, go, opened, press, quern, quiet, say, scripted, shot
 
 HOSTILE = """# <img src=x onerror=alert(1)>
 
@@ -36,165 +23,76 @@ int main(void) { return 0; } /* <i> */
 """ + "*" * 3000 + "[" * 3000 + "> " * 3000
 
 
-def opened(url, **options):
-    b = Browser(**options)
-    b.go(url)
-    b.until("document.body.dataset.ready")
-    return b
-
-
-def say(b, text, messages):
-    b.type(text, "Enter")
-    b.until(f"{COUNT} == {messages} && {IDLE}")
-
-
-def press(b, label, role="assistant"):
-    """A button of the last message of a role, by keyboard alone: Shift and Tab go to it from the line that is typed in."""
-    b.js("document.querySelector('#input').focus()")
-    last = f"[...document.querySelectorAll('.message.{role}')].at(-1)"
-    for _ in range(80):
-        b.type("", "Shift", "Tab")
-        if b.js(f"document.activeElement.textContent === arguments[0] && {last}.contains(document.activeElement)", label):
-            return b.type("", "Enter")
-    raise AssertionError(f"Tab never comes to {label}")
-
-
-def quiet(b, expected=()):
-    """Nothing was asked of others, nothing failed but what a test expects."""
-    origin = b.js("location.origin")
-    for name in b.js("performance.getEntriesByType('resource').map(r => r.name)"):
-        assert name.startswith(origin), name
-    for line in b.console():
-        assert any(e in line for e in expected), line
-
-
-def shot(b, name):
-    if SHOTS:
-        b.screenshot(os.path.join(SHOTS, name + ".png"))
-
-
-class Scripted(BaseHTTPRequestHandler):
-    """A server that passes the page on, and says what the test wants, piece by piece, until it may end."""
-    protocol_version = "HTTP/1.1"
-    text, may_end, pieces = "", threading.Event(), 40
-
-    def log_message(self, *arguments):
-        pass
-
-    def do_GET(self):
-        status, body, headers = self.behind.request("GET", self.path)
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.close_connection = True  # a server that is shut down is gone for good
-        self.send_response(status)
-        for name in ("Content-Type", "Content-Security-Policy"):
-            self.send_header(name, headers.get(name, ""))
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.close_connection = True
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
-        size = max(1, len(self.text) // self.pieces)
-        for i in range(0, len(self.text), size):
-            self.wfile.write(b"data: " + json.dumps({"choices": [{"delta": {"content": self.text[i:i + size]}}]}).encode() + b"\n\n")
-        self.wfile.flush()
-        self.may_end.wait(PATIENCE)
-        self.wfile.write(b"data: [DONE]\n\n")
-
-
-def scripted(server):
-    Scripted.behind = server
-    Scripted.may_end.clear()
-    s = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
-    s.daemon_threads = True
-    threading.Thread(target=s.serve_forever, daemon=True).start()
-    return s, f"http://127.0.0.1:{s.server_port}/"
-
-
 def test_conversation_by_keyboard():
-    with Server(quern, MODEL, "--temp", "0") as server:
-        b = opened(f"http://127.0.0.1:{server.port}/")
-        try:
-            say(b, "What is 2 plus 3?", 2)
-            assert "5" in b.js(TEXTS)[1], b.js(TEXTS)
-            assert "tokens" in b.js(LAST + ".querySelector('.stats').textContent")
-            say(b, "What is 3 plus 4?", 4)
-            assert "cached" in b.js(LAST + ".querySelector('.stats').textContent")
-            shot(b, "conversation")
-            press(b, "Again")
-            b.until(f"{IDLE} && document.querySelector('.message:last-child .branch')?.textContent == '2/2'")
-            # the question before is edited: a branch of its own, and the old one is still there
-            press(b, "Edit", "user")
-            b.type(" Now.", "Enter")
-            b.until(f"{IDLE} && [...document.querySelectorAll('.message.user')].at(-1).querySelector('.branch')?.textContent == '2/2'")
-            assert b.js(TEXTS)[2] == "What is 3 plus 4? Now.", b.js(TEXTS)
-            press(b, "‹", "user")
-            b.until("document.querySelectorAll('.message.user')[1].querySelector(':scope > .text').textContent == 'What is 3 plus 4?'")
-            before = b.js(TEXTS)
-            b.go(f"http://127.0.0.1:{server.port}/")
-            b.until("document.body.dataset.ready")
-            assert b.js(TEXTS) == before, "a reload lost something"
-            b.type("", "Alt", "n")
-            b.until(f"{COUNT} == 0")
-            b.type("", "Alt", "l")
-            b.until("document.querySelector('#live dd')")
-            rows = b.js("Object.fromEntries([...document.querySelectorAll('#live dt')].map(e => [e.textContent, e.nextSibling.textContent]))")
-            number = lambda name: int(rows[name].replace(" ", ""))
-            assert number("all") == number("cached for the next turn") + number("free") > number("free") > 0, rows
-            assert rows["streams"] == rows["queued"] == "0" and number("taken") == 4, rows
-            shot(b, "live")
-            say(b, "Hello", 2)
-            assert b.js("document.querySelectorAll('#list li').length") == 2
-            quiet(b)
-        finally:
-            b.close()
+    go(b, f"http://127.0.0.1:{server.port}/")
+    say(b, "What is 2 plus 3?", 2)
+    assert "5" in b.js(TEXTS)[1], b.js(TEXTS)
+    assert "tokens" in b.js(LAST + ".querySelector('.stats').textContent")
+    say(b, "What is 3 plus 4?", 4)
+    assert "cached" in b.js(LAST + ".querySelector('.stats').textContent")
+    shot(b, "conversation")
+    press(b, "Again")
+    b.until(f"{IDLE} && document.querySelector('.message:last-child .branch')?.textContent == '2/2'")
+    # the question before is edited: a branch of its own, and the old one is still there
+    press(b, "Edit", "user")
+    b.type(" Now.", "Enter")
+    b.until(f"{IDLE} && [...document.querySelectorAll('.message.user')].at(-1).querySelector('.branch')?.textContent == '2/2'")
+    assert b.js(TEXTS)[2] == "What is 3 plus 4? Now.", b.js(TEXTS)
+    press(b, "‹", "user")
+    b.until("document.querySelectorAll('.message.user')[1].querySelector(':scope > .text').textContent == 'What is 3 plus 4?'")
+    before = b.js(TEXTS)
+    go(b, f"http://127.0.0.1:{server.port}/")
+    assert b.js(TEXTS) == before, "a reload lost something"
+    b.type("", "Alt", "n")
+    b.until(f"{COUNT} == 0")
+    b.type("", "Alt", "l")
+    b.until("document.querySelector('#live dd')")
+    rows = b.js("Object.fromEntries([...document.querySelectorAll('#live dt')].map(e => [e.textContent, e.nextSibling.textContent]))")
+    number = lambda name: int(rows[name].replace(" ", ""))
+    assert number("all") == number("cached for the next turn") + number("free") > number("free") > 0, rows
+    assert rows["streams"] == rows["queued"] == "0" and number("taken") == 4, rows
+    shot(b, "live")
+    say(b, "Hello", 2)
+    assert b.js("document.querySelectorAll('#list li').length") == 2
+    quiet(b)
 
 
 def test_stop_reload_and_a_dead_server():
-    with Server(quern, MODEL) as server:
-        proxy, url = scripted(server)
-        b = opened(url)
-        try:
-            Scripted.text = "word " * 200
-            b.type("one", "Enter")
-            b.until(f"{BUSY} && {TEXTS}[1]?.length > 900")
-            b.type("", "Escape")
-            b.until(f"{IDLE} && {LAST}.querySelector('.note').textContent == 'stopped'")
-            assert len(b.js(TEXTS)[1]) > 900
-            b.type("two", "Enter")
-            b.until(f"{BUSY} && {TEXTS}[3]?.length > 900")
-            b.until(f"{WRITTEN}(1000)")  # all that came
-            Scripted.text = "more " * 10
-            b.go(url)
-            b.until("document.body.dataset.ready")
-            assert len(b.js(TEXTS)[3]) >= 1000
-            assert "the page was closed" in b.js(LAST + ".querySelector('.note').textContent")
-            Scripted.may_end.set()
-            press(b, "Again")
-            b.until(f"{IDLE} && {TEXTS}.at(-1).startsWith('more')")
-            Scripted.may_end.clear()
-            b.type("three", "Enter")
-            b.until(f"{BUSY} && {TEXTS}[5]?.length > 20")
-            proxy.shutdown()
-            proxy.server_close()
-            Scripted.may_end.set()
-            b.until(IDLE)
-            say(b, "four", 8)
-            assert "cannot be reached" in b.js(LAST + ".querySelector('.note').textContent")
-            again = ThreadingHTTPServer(("127.0.0.1", int(urllib.parse.urlsplit(url).port)), Scripted)
-            again.daemon_threads = True
-            threading.Thread(target=again.serve_forever, daemon=True).start()
-            press(b, "Again")
-            b.until(f"{IDLE} && {TEXTS}.at(-1).startsWith('more')")
-            again.shutdown()
-            again.server_close()
-            quiet(b, expected=("ERR_CONNECTION_REFUSED",))
-        finally:
-            b.close()
+    proxy, url = scripted(server)
+    go(b, url)
+    Scripted.text = "word " * 200
+    b.type("one", "Enter")
+    b.until(f"{BUSY} && {TEXTS}[1]?.length > 900")
+    b.type("", "Escape")
+    b.until(f"{IDLE} && {LAST}.querySelector('.note').textContent == 'stopped'")
+    assert len(b.js(TEXTS)[1]) > 900
+    b.type("two", "Enter")
+    b.until(f"{BUSY} && {TEXTS}[3]?.length > 900")
+    b.until(f"{WRITTEN}(1000)")  # all that came
+    Scripted.text = "more " * 10
+    go(b, url)
+    assert len(b.js(TEXTS)[3]) >= 1000
+    assert "the page was closed" in b.js(LAST + ".querySelector('.note').textContent")
+    Scripted.may_end.set()
+    press(b, "Again")
+    b.until(f"{IDLE} && {TEXTS}.at(-1).startsWith('more')")
+    Scripted.may_end.clear()
+    b.type("three", "Enter")
+    b.until(f"{BUSY} && {TEXTS}[5]?.length > 20")
+    proxy.shutdown()
+    proxy.server_close()
+    Scripted.may_end.set()
+    b.until(IDLE)
+    say(b, "four", 8)
+    assert "cannot be reached" in b.js(LAST + ".querySelector('.note').textContent")
+    again = ThreadingHTTPServer(("127.0.0.1", int(urllib.parse.urlsplit(url).port)), Scripted)
+    again.daemon_threads = True
+    threading.Thread(target=again.serve_forever, daemon=True).start()
+    press(b, "Again")
+    b.until(f"{IDLE} && {TEXTS}.at(-1).startsWith('more')")
+    again.shutdown()
+    again.server_close()
+    quiet(b, expected=("ERR_CONNECTION_REFUSED",))
 
 
 def test_delete_while_answered():
@@ -204,37 +102,33 @@ def test_delete_while_answered():
         t.objectStore('conversations').getAll().onsuccess = r => { got.titles = r.target.result.map(c => c.title); };
         t.objectStore('messages').count().onsuccess = r => { got.messages = r.target.result; };
         t.oncomplete = () => { e.target.result.close(); done(got); }; }; })"""
-    with Server(quern, MODEL) as server:
-        proxy, url = scripted(server)
-        b = opened(url)
-        try:
-            b.js("window.confirm = () => true")
-            Scripted.text = "word " * 200
-            Scripted.may_end.set()
-            say(b, "kept", 2)
-            for background in True, False:
-                b.type("", "Alt", "n")
-                b.until(f"{COUNT} == 0")
-                Scripted.may_end.set()
-                say(b, "gone", 2)
-                Scripted.may_end.clear()
-                b.type("again", "Enter")
-                b.until(f"{BUSY} && {TEXTS}[3]?.length > 900")
-                b.until("document.querySelector('[title=\\'Delete \"gone\"\\']')")
-                if background:
-                    b.js("[...document.querySelectorAll('#list .title')].find(e => e.textContent == 'kept').click()")
-                    b.until(f"{IDLE} && {TEXTS}[0] == 'kept'")
-                b.js("document.querySelector('[title=\\'Delete \"gone\"\\']').click()")
-                b.until(f"document.querySelectorAll('#list li').length == 1 && {TEXTS}[0] == 'kept'")
-            Scripted.may_end.set()
-            say(b, "more", 4)  # whatever ends late has ended
-            got = b.js(kept)
-            assert got == {"titles": ["kept"], "messages": 4}, got
-            quiet(b)
-        finally:
-            b.close()
-            proxy.shutdown()
-            proxy.server_close()
+    proxy, url = scripted(server)
+    go(b, url)
+    b.js("window.confirm = () => true")
+    Scripted.text = "word " * 200
+    Scripted.may_end.set()
+    say(b, "kept", 2)
+    for background in True, False:
+        b.type("", "Alt", "n")
+        b.until(f"{COUNT} == 0")
+        Scripted.may_end.set()
+        say(b, "gone", 2)
+        Scripted.may_end.clear()
+        b.type("again", "Enter")
+        b.until(f"{BUSY} && {TEXTS}[3]?.length > 900")
+        b.until("document.querySelector('[title=\\'Delete \"gone\"\\']')")
+        if background:
+            b.js("[...document.querySelectorAll('#list .title')].find(e => e.textContent == 'kept').click()")
+            b.until(f"{IDLE} && {TEXTS}[0] == 'kept'")
+        b.js("document.querySelector('[title=\\'Delete \"gone\"\\']').click()")
+        b.until(f"document.querySelectorAll('#list li').length == 1 && {TEXTS}[0] == 'kept'")
+    Scripted.may_end.set()
+    say(b, "more", 4)  # whatever ends late has ended
+    got = b.js(kept)
+    assert got == {"titles": ["kept"], "messages": 4}, got
+    quiet(b)
+    proxy.shutdown()
+    proxy.server_close()
 
 
 def test_what_a_model_says_is_inert():
@@ -290,4 +184,13 @@ def test_500_messages():
             b.close()
 
 
-sys.exit(1 if run(globals()) else 0)
+OWN = {name: test for name, test in globals().items() if test in (test_what_a_model_says_is_inert, test_500_messages)}
+failed = run(OWN)
+# The others share a server and a browser; each has an origin, and with it a store, of its own.
+with Server(quern, MODEL, "--temp", "0") as server:
+    b = Browser()
+    try:
+        failed += run({name: test for name, test in globals().items() if name not in OWN})
+    finally:
+        b.close()
+sys.exit(1 if failed else 0)
