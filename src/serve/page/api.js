@@ -1,4 +1,5 @@
 // api.js -- the server's own endpoints, and streams of events.
+import {recall} from './dom.js';
 
 export class Refused extends Error {
   constructor(status, text) {
@@ -8,7 +9,7 @@ export class Refused extends Error {
 }
 
 function headers() {
-  const key = localStorage.getItem('key');
+  const key = recall('key');
   return {'Content-Type': 'application/json', ...(key ? {Authorization: `Bearer ${key}`} : {})};
 }
 

@@ -1,67 +1,128 @@
 // app.js -- the page: conversations at the side, the one that is open, what is typed.
 import * as db from './db.js';
 import {models} from './api.js';
-import {Conversation} from './conversation.js';
+import {Conversation, unkept, whole} from './conversation.js';
 import {View} from './message.js';
 import {edit as edit_settings} from './settings.js';
+import {everything, take} from './transfer.js';
+import {held, listen, released, tell} from './tabs.js';
 import {Live} from './live.js';
-import {el, $, button} from './dom.js';
+import {el, $, button, recall, remember} from './dom.js';
 
 let current = null;      // Conversation
 let views = new Map();   // message id -> View
 let records = [];        // of all conversations, the last one used first
-const kept_settings = () => JSON.parse(localStorage.getItem('settings') ?? '{}');
+const kept_settings = () => JSON.parse(recall('settings') ?? '{}');
 
-function notice(text) {
-  $('notice').textContent = text;
-  $('notice').hidden = !text;
+// What is said above the conversation: of the server until it answers, of the store until it keeps things again, and
+// the rest until something else is done.
+const said = {server: '', store: '', other: ''};
+function notice(kind, text) {
+  said[kind] = text;
+  $('notice').textContent = Object.values(said).filter(Boolean).join('\n');
+  $('notice').hidden = !$('notice').textContent;
 }
+
+Conversation.kept = e => {
+  if (!e && unkept.size) return;
+  notice('store', e ? `Not kept: this browser stores nothing now (${e.message}). What is new stays in this page while it `
+    + 'is open; Export saves it.' : '');
+};
 
 // ---- the list at the side ----
 
 async function show_list() {
-  records = (await db.conversations()).sort((a, b) => b.changed - a.changed);
-  $('list').replaceChildren(...records.map(r => el('li', {className: r.id === current?.record.id ? 'open' : ''},
-    el('button', {type: 'button', className: 'title', 'aria-current': r.id === current?.record.id ? 'true' : null,
-      onclick: () => open(r.id)}, r.title || 'New conversation'),
-    button('✕', `Delete "${r.title}"`, () => remove(r)))));
+  let found = [];
+  try { found = await db.conversations(); } catch (e) { Conversation.kept(e); }
+  const all = new Map(found.map(r => [r.id, r]));
+  for (const [id, c] of unkept) all.set(id, c.record);
+  records = [...all.values()].sort((a, b) => b.changed - a.changed);
+  const items = [...$('list').children], at = items.findIndex(li => li.contains(document.activeElement));
+  const part = at < 0 ? -1 : [...items[at].children].indexOf(document.activeElement), id = items[at]?.dataset.id;
+  const item = (r, shown) => el('li', {className: shown ? 'open' : '', 'data-id': r.id},
+    el('button', {type: 'button', className: 'title', 'aria-current': shown ? 'true' : null, onclick: () => open(r.id)},
+      r.title || 'New conversation'),
+    button('✕', `Delete "${r.title}"`, () => remove_record(r), {'aria-label': `Delete "${r.title}"`}));
+  $('list').replaceChildren(...records.map(r => item(r, r.id === current?.record.id)));
+  if (at < 0) return;
+  const now = [...$('list').children]; // the focus stays at the conversation, or at the one in its place
+  const to = now.find(li => li.dataset.id === id) ?? now[Math.min(at, now.length - 1)];
+  (to?.children[part] ?? $('new')).focus();
 }
 
-async function remove(record) {
+async function remove_record(record) {
   if (!confirm(`Delete "${record.title || 'New conversation'}"?`)) return;
   const shown = current?.record.id === record.id ? current : null;
   const conversation = running.get(record.id) ?? shown ?? new Conversation(record);
-  if (current === conversation) current = null;
-  await conversation.remove();
+  if (!await conversation.remove()) return notice('other', 'Another tab is writing an answer of this conversation.');
+  await gone(conversation);
+}
+
+async function gone(conversation) {
   await show_list();
-  if (!current) await (records.length ? open(records[0].id) : begin());
+  if (current === conversation) await (records.length ? open(records[0].id) : begin());
 }
 
 // ---- the conversation ----
 
+let asked = 0; // of two that are opened at once the last one is shown
+
 async function begin() {
-  if (current && !current.messages.size) return $('input').focus();
+  asked++;
+  if (narrow.matches) show_side(false);
+  if (current && !current.messages.size && !current.deleted) return $('input').focus();
   current = Conversation.create(kept_settings());
-  current.record.model = $('model').value;
+  current.record.model = here.includes($('model').value) ? $('model').value : here[0] ?? '';
   opened();
 }
 
 async function open(id) {
-  if (current?.record.id === id) return;
-  const record = records.find(r => r.id === id);
-  if (!record) return;
-  current = running.get(id) ?? await Conversation.load(record);
+  const mine = ++asked;
+  if (narrow.matches) show_side(false);
+  if (current?.record.id === id && !current.deleted) return;
+  const found = running.get(id) ?? unkept.get(id) ?? await Conversation.load(id);
+  if (mine !== asked) return;
+  if (!found) return show_list();
+  current = found;
   opened();
+  wait_for_others(found);
 }
+
+// A conversation that another tab writes is read again when that ends.
+function wait_for_others(c) {
+  if (c.elsewhere) released(c.record.id).then(() => reread(c));
+}
+
+async function reread(c) {
+  if (!await c.read()) c.deleted = true;
+  if (c.deleted) return gone(c);
+  if (current === c) {
+    choose_model(c.record.model);
+    show_path();
+    if (following) to_end();
+  }
+  wait_for_others(c);
+}
+
+listen(async (what, id) => {
+  const c = running.get(id) ?? (current?.record.id === id ? current : null);
+  if (c && what === 'removed') {
+    c.deleted = true;
+    c.running?.stop();
+    return gone(c);
+  }
+  if (c && !c.busy) await reread(c);
+  show_list();
+});
 
 const running = new Map(); // conversations that are being answered, whichever is on the screen
 
 function opened() {
-  localStorage.setItem('last', current.record.id);
+  remember('last', current.record.id);
+  notice('other', '');
   choose_model(current.record.model);
-  if (narrow.matches) show_side(false);
   show_path();
-  to_end(true);
+  to_end();
   show_list();
   $('input').focus();
 }
@@ -87,82 +148,126 @@ function show_path() {
 function show_running() {
   const busy = Boolean(current.running);
   $('send').hidden = busy;
+  $('send').disabled = current.busy;
   $('stop').hidden = !busy;
+  for (const b of $('log').querySelectorAll('[data-idle]')) b.disabled = current.busy;
 }
 
-const near_end = () => $('log').scrollHeight - $('log').scrollTop - $('log').clientHeight < 80;
-function to_end(always) {
-  if (always || near_end()) $('log').scrollTop = $('log').scrollHeight;
+// ---- the end of the conversation is followed, until somebody scrolls up and as soon as they are back ----
+
+let following = true, top_was = 0, height_was = 0;
+
+const at_end = () => $('log').scrollHeight - $('log').scrollTop - $('log').clientHeight < 4;
+
+$('log').onscroll = () => {
+  const log = $('log');
+  if (log.scrollTop < top_was && log.scrollHeight >= height_was) following = false;
+  else if (log.scrollTop > top_was && at_end()) following = true;
+  [top_was, height_was] = [log.scrollTop, log.scrollHeight];
+};
+// The scrolling itself comes later, and perhaps after more text.
+const upward = () => { if ($('log').scrollTop > 0) following = false; };
+$('log').addEventListener('wheel', e => { if (e.deltaY < 0) upward(); }, {passive: true});
+$('log').addEventListener('keydown', e => {
+  if (!e.altKey && ['ArrowUp', 'PageUp', 'Home'].includes(e.key)) upward();
+});
+
+// The heights of messages that were never seen are estimates: what is near the end gets its own in the frames after.
+function to_end(frames = 2) {
+  following = true;
+  const log = $('log');
+  log.scrollTop = log.scrollHeight;
+  [top_was, height_was] = [log.scrollTop, log.scrollHeight];
+  if (frames) requestAnimationFrame(() => { if (following) to_end(frames - 1); });
 }
 
-async function generate(parent) {
-  const conversation = current;
+async function generate(c, parent) {
   let frame = 0;
   const changed = m => {
-    if (frame) return;
-    frame = requestAnimationFrame(() => {
+    frame ||= requestAnimationFrame(() => {
       frame = 0;
-      if (current !== conversation) return;
-      const follow = near_end();
+      if (current !== c) return;
       if (!views.has(m.id)) show_path();
       views.get(m.id)?.show();
-      if (follow) to_end(true);
+      if (following) to_end(0);
     });
   };
-  running.set(conversation.record.id, conversation);
-  const answer = conversation.answer(parent, changed);
-  show_path();
-  to_end(true);
-  const m = await answer;
-  running.delete(conversation.record.id);
-  if (m.status === 401) notice('The server wants a key: it goes into Settings.');
-  if (current === conversation) {
-    show_path();
-    $('input').focus({preventScroll: true});
+  notice('other', '');
+  running.set(c.record.id, c);
+  let m = null;
+  try {
+    const answer = c.answer(parent, changed);
+    if (current === c) {
+      show_path();
+      to_end();
+    }
+    m = await answer;
+  } finally {
+    running.delete(c.record.id);
+    if (current === c) {
+      const focus = document.activeElement;
+      show_path();
+      if (following) to_end();
+      if (!focus || focus === document.body || focus === $('stop')) $('input').focus({preventScroll: true});
+    }
+    show_list();
   }
-  show_list();
+  if (m.status === 401) notice('server', 'The server wants a key: it goes into Settings.');
+  if (m.status === 404) read_models(); // the model may be gone
 }
 
 const actions = {
   async edit(m, text) {
-    if (current.running || !text.trim()) return;
-    const anew = await current.add(m.parent, {role: 'user', content: text});
-    await generate(anew.id);
+    const c = current;
+    if (c.busy || !text.trim()) return;
+    await generate(c, c.put(m.parent, {role: 'user', content: text}).id);
   },
   async again(m) {
-    if (!current.running) await generate(m.parent);
+    const c = current;
+    if (!c.busy) await generate(c, m.parent);
   },
   async go(m) {
-    if (current.running) return;
-    await current.choose(m);
+    const c = current;
+    if (c.busy) return;
+    await c.choose(m);
+    if (current !== c) return;
     show_path();
     views.get(m.id)?.element.focus();
   },
   // Results of tools follow one another; the model is asked once all calls have one.
   async answer(m, call, content) {
-    const given = current.path().filter(r => r.role === 'tool' && m.calls.some(c => c.id === r.call)).map(r => r.call);
-    const last = await current.add(current.record.leaf, {role: 'tool', call: call.id, content});
-    if (m.calls.every(c => c.id === call.id || given.includes(c.id))) await generate(last.id);
-    else show_path();
+    const c = current;
+    if (c.busy) return;
+    const last = c.put(c.record.leaf, {role: 'tool', call: call.id, content});
+    const given = new Set(c.path().filter(r => r.role === 'tool').map(r => r.call));
+    if (m.calls.every(one => given.has(one.id) || !whole(one))) return generate(c, last.id);
+    show_path();
+    await c.save();
   },
 };
 
 // ---- models ----
 
+let here = []; // names of the models that the server has
+
 function choose_model(name) {
-  if (name && ![...$('model').options].some(o => o.value === name)) $('model').append(el('option', {value: name}, `${name} (not here)`));
+  const known = [...$('model').options].some(o => o.value === name);
+  if (name && !known) $('model').append(el('option', {value: name}, `${name} (not here)`));
   if (name) $('model').value = name;
 }
 
 async function read_models() {
   try {
-    const found = await models();
-    $('model').replaceChildren(...found.map(m => el('option', {value: m.id}, m.id)));
-    choose_model(current?.record.model);
-    notice('');
+    const found = (await models()).map(m => m.id);
+    if (JSON.stringify(found) !== JSON.stringify(here)) {
+      here = found;
+      $('model').replaceChildren(...here.map(name => el('option', {value: name}, name)));
+      choose_model(current?.record.model);
+    }
+    notice('server', '');
     return true;
   } catch (e) {
-    notice(e.status === 401 ? 'The server wants a key: it goes into Settings.'
+    notice('server', e.status === 401 ? 'The server wants a key: it goes into Settings.'
       : `The server does not answer (${e.message}). What is here can be read.`);
     return false;
   }
@@ -171,25 +276,31 @@ async function read_models() {
 // ---- what is typed ----
 
 async function send() {
-  const text = $('input').value;
-  if (!text.trim() || current.running) return;
-  $('input').value = '';
+  const c = current, text = $('input').value;
+  if (!text.trim() || c.busy) return;
+  write('');
+  c.record.model = $('model').value;
+  await generate(c, c.put(c.record.leaf, {role: 'user', content: text}).id);
+}
+
+// The line that is typed in survives a reload.
+function write(text) {
+  $('input').value = text;
   grow();
-  current.record.model = $('model').value;
-  const m = await current.add(current.record.leaf, {role: 'user', content: text});
-  await generate(m.id);
 }
 
 function grow() {
   const input = $('input');
   input.rows = Math.min(10, input.value.split('\n').length);
+  remember('draft', input.value, 'sessionStorage');
 }
 
 function open_settings() {
-  edit_settings(current.record.settings, async settings => {
-    current.record.settings = settings;
-    localStorage.setItem('settings', JSON.stringify(settings));
-    if (current.messages.size) await current.save();
+  const c = current;
+  edit_settings(c.record.settings, async settings => {
+    c.record.settings = settings;
+    remember('settings', JSON.stringify(settings));
+    if (c.messages.size) await c.save();
     read_models();
   });
 }
@@ -202,21 +313,20 @@ function show_side(shown) {
 }
 
 async function export_all() {
-  const all = await Promise.all(records.map(async r => ({...r, messages: await db.messages(r.id)})));
-  const url = URL.createObjectURL(new Blob([JSON.stringify(all)], {type: 'application/json'}));
+  const url = URL.createObjectURL(new Blob([await everything()], {type: 'application/json'}));
   el('a', {href: url, download: 'conversations.json'}).click();
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
 function import_all() {
   const input = el('input', {type: 'file', accept: '.json,application/json', onchange: async () => {
+    notice('other', '');
     try {
-      for (const {messages, ...record} of JSON.parse(await input.files[0].text())) {
-        await db.putConversation(record);
-        for (const m of messages) await db.putMessage(m);
-      }
+      const ids = await take(await input.files[0].text(), async id => running.has(id) || held(id));
+      ids.forEach(id => tell('changed', id));
+      if (ids.includes(current.record.id)) await reread(current);
     } catch (e) {
-      notice(`This file cannot be read: ${e.message}`);
+      notice('other', `Nothing was taken from this file: ${e.message}.`);
     }
     show_list();
   }});
@@ -234,29 +344,39 @@ $('menu').onclick = () => show_side(document.body.classList.contains('aside'));
 $('settings-open').onclick = open_settings;
 $('export').onclick = export_all;
 $('import').onclick = import_all;
+$('model').onfocus = read_models;
 $('model').onchange = () => { current.record.model = $('model').value; };
 const live = new Live($('live'), $('live-open'));
 $('live-open').onclick = () => live.toggle();
 
 document.addEventListener('keydown', e => {
   if ($('settings').open) return;
-  if (e.key === 'Escape' && current?.running) current.running.stop();
-  const keys = {n: begin, s: open_settings, l: () => live.toggle()};
-  if (e.altKey && !e.ctrlKey && keys[e.key]) { e.preventDefault(); keys[e.key](); }
-  if (e.altKey && (e.key === 'ArrowUp' || e.key === 'ArrowDown')) {
+  if (e.key === 'Escape') {
+    if (narrow.matches && !document.body.classList.contains('aside')) show_side(false);
+    else current?.running?.stop();
+  }
+  if (!e.altKey || e.ctrlKey) return;
+  // Option makes other letters of them on a Mac: then the key's place counts.
+  const letter = /^[a-z]$/i.test(e.key) ? e.key.toLowerCase() : e.code.replace('Key', '').toLowerCase();
+  const does = {n: begin, s: open_settings, l: () => live.toggle()}[letter];
+  if (does) { e.preventDefault(); does(); }
+  if (e.key === 'ArrowUp' || e.key === 'ArrowDown') {
     const at = records.findIndex(r => r.id === current?.record.id) + (e.key === 'ArrowUp' ? -1 : 1);
     if (records[at]) { e.preventDefault(); open(records[at].id); }
   }
 });
-addEventListener('unhandledrejection', e => notice(e.reason?.message ?? String(e.reason)));
-setInterval(() => { if (!$('notice').hidden && !document.hidden) read_models(); }, 5000);
+addEventListener('unhandledrejection', e => notice('other', e.reason?.message ?? String(e.reason)));
+setInterval(() => { if (said.server && !document.hidden) read_models(); }, 5000);
 
 if (narrow.matches) {
   show_side(false);
   $('input').placeholder = 'Message'; // the rest has no room
 }
+write(recall('draft', 'sessionStorage') ?? '');
 await read_models();
 await show_list();
-const last = localStorage.getItem('last');
-await (records.some(r => r.id === last) ? open(last) : records.length ? open(records[0].id) : begin());
+const last = recall('last');
+for (const id of [last, records[0]?.id])
+  if (!current && records.some(r => r.id === id)) await open(id).catch(e => notice('other', e.message));
+if (!current) await begin();
 document.body.dataset.ready = 'true';

@@ -1,5 +1,5 @@
 // settings.js -- what a conversation asks for beside its messages. A row a field; an empty field is the server's default.
-import {el, $} from './dom.js';
+import {el, $, recall, remember} from './dom.js';
 
 const ROWS = [
   // name, label, kind, attributes
@@ -32,14 +32,14 @@ export function edit(settings, save) {
       ...attributes, value: settings[name] ?? ''});
     return el('label', {className: kind}, el('span', {}, label), fields[name]);
   });
-  const key = el('input', {type: 'password', autocomplete: 'off', value: localStorage.getItem('key') ?? ''});
+  const key = el('input', {type: 'password', autocomplete: 'off', value: recall('key') ?? ''});
   form.replaceChildren(el('h2', {}, 'Settings of this conversation'), el('div', {className: 'fields'}, ...rows,
     el('label', {}, el('span', {}, 'Key of the server (kept in this browser)'), key)),
     el('p', {className: 'row'}, el('button', {value: 'save'}, 'Save'), el('button', {value: '', formNoValidate: true}, 'Cancel')));
   fields.tools.oninput = () => fields.tools.setCustomValidity(fault(fields.tools.value));
   dialog.onclose = () => {
     if (dialog.returnValue !== 'save') return;
-    key.value ? localStorage.setItem('key', key.value) : localStorage.removeItem('key');
+    remember('key', key.value);
     save(Object.fromEntries(ROWS.map(([name, , kind]) => {
       const {value} = fields[name];
       return [name, kind === 'number' && value !== '' ? +value : value.trim() === '' ? '' : value];

@@ -64,6 +64,237 @@ def calls(*given):
                                                  for i, (name, arguments) in enumerate(given)]}}]}
 
 
+def test_typed_text_stays():
+    new()
+    say(b, "first", 2)
+    streaming("second", 4)
+    click("Edit", at=0)
+    b.type(" anew")
+    assert b.js("document.querySelector('.edit textarea').value") == "first anew"
+    b.type("", "Enter")  # nothing is sent while an answer is written, and the buttons say so
+    idle = b.js("[...document.querySelectorAll('[data-idle]')].map(e => [e.textContent, e.disabled])")
+    assert idle == [["Send", True], ["Again", True]], idle
+    ended()
+    assert b.js("[document.activeElement.value, document.activeElement.disabled]") == ["first anew", False]
+    assert not b.js("document.querySelector('.edit button').disabled")
+    b.type("", "Escape")
+    assert b.js("document.activeElement.textContent") == "Edit" and b.js(TEXTS)[0] == "first"
+    # two calls: the second result stays when the first is given, and none can be given once the conversation goes on
+    new()
+    Scripted.reply = lambda body: calls(("weather", "{}"), ("time", "{}"))
+    say(b, "tools", 2)
+    b.js("document.querySelectorAll('.call textarea')[0].focus()")
+    b.type("rain")
+    b.js("document.querySelectorAll('.call textarea')[1].focus()")
+    b.type("noon")
+    click("Answer", at=0)
+    b.until(f"{COUNT} == 3")
+    assert b.js("[...document.querySelectorAll('.call textarea')].map(e => e.value)") == ["noon"]
+    assert b.js("document.activeElement.value") == "noon"
+    Scripted.reply = None
+    streaming("never mind", 5)
+    assert b.js("document.querySelectorAll('.call form').length") == 0
+    ended()
+    b.type("a draft")
+    go(b, url)
+    assert b.js("document.querySelector('#input').value") == "a draft"
+    b.js("document.querySelector('#input').select()")
+    b.type("sent", "Enter")
+    b.until(f"{COUNT} == 7 && {IDLE}")
+    assert b.js("sessionStorage.getItem('draft')") is None
+
+
+def test_a_call_that_was_stopped():
+    new()
+    gate = threading.Event()
+
+    def half(body):
+        yield from calls(("weather", '{"ci'))
+        gate.wait(PATIENCE)
+    Scripted.reply = half
+    b.type("weather?", "Enter")
+    b.until(f"{BUSY} && document.querySelector('.call')")
+    b.type("", "Escape")
+    b.until(IDLE)
+    gate.set()
+    assert b.js("document.querySelectorAll('.call form').length") == 0
+    Scripted.reply = None
+    say(b, "more", 4)
+    assert [m["role"] for m in Scripted.requests[-1]["messages"]] == ["user", "user"], Scripted.requests[-1]
+
+
+def test_export_and_import():
+    new()
+    say(b, "story", 2)
+    streaming("go on", 4)
+    half = b.js(EXPORT)
+    ended()
+    say(b, "and then", 6)
+    before = b.js(STORED)
+    whole = next(c for c in b.js(EXPORT) if c["title"] == "story")
+    last = max((m for m in whole["messages"] if m["role"] == "assistant"), key=lambda m: m["created"])
+    assert len(whole["messages"]) == 6 and whole["leaf"] == last["id"], whole
+    for c in half:
+        for m in c["messages"]:
+            m["content"] = m["content"][:9]
+    assert b.js(IMPORT, json.dumps(half)) == ""
+    assert b.js(STORED) == before
+    go(b, url)
+    assert b.js(COUNT) == 6
+    good = {"id": "good", "title": "good", "leaf": "m1", "changed": 1, "messages": [
+        {"id": "m1", "parent": None, "role": "user", "content": "q", "created": 1},
+        {"id": "m2", "parent": "m1", "role": "assistant", "content": "a", "created": 2}]}
+    bad = {**good, "id": "bad", "messages": [{"id": "m1", "parent": None, "role": "assistant", "created": 1}]}
+    assert "message 1 of conversation 2" in b.js(IMPORT, json.dumps([good, bad]))
+    for wrong in ('{"a": 1}', "null", '[{"messages": []}]', "[null]"):
+        assert "Nothing was taken" in b.js(IMPORT, wrong), wrong
+    assert b.js(STORED) == before
+    assert b.js(IMPORT, json.dumps([good])) == ""
+    b.js("[...document.querySelectorAll('#list .title')].find(e => e.textContent == 'good').click()")
+    b.until(f"{COUNT} == 2 && {TEXTS}[1] == 'a'")  # down to the newest child of the leaf that it says
+
+
+def test_a_store_that_keeps_nothing():
+    new()
+    say(b, "kept", 2)
+    b.js(FULL)
+    say(b, "full", 4)
+    assert "Not kept" in b.js(NOTICE)
+    b.js("window.full = false")
+    streaming("mid", 6)
+    assert b.js(NOTICE) == "", "it keeps again"
+    b.js("window.full = true")
+    ended()
+    assert "Not kept" in b.js(NOTICE) and "word" in b.js(TEXTS)[5]
+    b.js("window.full = false")
+    say(b, "again", 8)
+    go(b, url)
+    assert b.js(COUNT) == 8, "what could not be kept at first is missing"
+    none = b.cdp("Page.addScriptToEvaluateOnNewDocument", {"source": "IDBFactory.prototype.open = () => { const r = {}; "
+                 "setTimeout(() => { r.error = new DOMException('none', 'InvalidStateError'); r.onerror(); }); return r; }"})
+    go(b, url)
+    assert "Not kept" in b.js(NOTICE)
+    say(b, "one", 2)
+    b.type("", "Alt", "n")
+    b.until(f"{COUNT} == 0")
+    say(b, "two", 2)
+    b.js(f"{OTHERS}[0].click()")
+    b.until(f"{TEXTS}[0] == 'one'")
+    assert [c["title"] for c in b.js(EXPORT)] == ["one", "two"]
+    b.cdp("Page.removeScriptToEvaluateOnNewDocument", none)
+    go(b, url)
+
+
+def test_where_an_answer_goes():
+    new()
+    b.type("question")
+    keys = ("keyDown", "Enter"), ("keyUp", "Enter"), ("keyDown", "Alt"), ("keyDown", "n"), ("keyUp", "n"), ("keyUp", "Alt")
+    actions = [{"type": kind, "value": KEYS.get(key, key)} for kind, key in keys]
+    b.call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+    b.until(f"{COUNT} == 0 && {OTHERS}.some(e => e.textContent == 'question')")
+    assert Scripted.requests[-1]["messages"] == [{"role": "user", "content": "question"}], Scripted.requests[-1]
+    say(b, "other", 2)
+    # of two that are opened at once the last one is shown, also when the first comes later
+    b.js("""(() => { let first = true; const done = Object.getOwnPropertyDescriptor(IDBTransaction.prototype, 'oncomplete');
+        Object.defineProperty(IDBTransaction.prototype, 'oncomplete', {configurable: true, set(f) {
+            done.set.call(this, first ? e => setTimeout(() => f(e), 200) : f); first = false; }}); })()""")
+    titles = b.js(f"{OTHERS}.slice(0, 2).map(e => (e.click(), e.textContent))")
+    b.js("new Promise(done => setTimeout(done, 300))")
+    assert b.js("document.querySelector('#list .open .title').textContent") == titles[1], titles
+
+
+def test_a_model_that_is_gone():
+    Scripted.models = ["old"]
+    try:
+        go(b, url)
+        new()
+        Scripted.reply = lambda body: ["fine"] if body["model"] in Scripted.models else [(404, "not here")]
+        say(b, "one", 2)
+        Scripted.models = ["new"]
+        say(b, "two", 4)
+        b.until("[...document.querySelectorAll('#model option')].map(e => e.textContent).join() == 'new,old (not here)'")
+        b.type("", "Alt", "n")
+        b.until(f"{COUNT} == 0")
+        say(b, "three", 2)
+        assert b.js(TEXTS)[1] == "fine"
+    finally:
+        Scripted.models = None
+        go(b, url)
+
+
+def test_two_tabs():
+    new()
+    say(b, "shared", 2)
+    streaming("long", 4)
+    first = b.call("GET", "/window")
+    second = b.call("POST", "/window/new", {"type": "tab"})["handle"]
+    switch = lambda tab: b.call("POST", "/window", {"handle": tab})
+    try:
+        switch(second)
+        go(b, url)
+        assert b.js(LAST + ".querySelector('.note').textContent") == "is being written in another tab"
+        assert b.js("document.querySelector('#send').disabled")
+        click("Edit", at=0)
+        b.type(" typed here")
+        Scripted.may_end.set()
+        b.until(f"!document.querySelector('#send').disabled && {TEXTS}[3].length == 200")
+        assert b.js("document.querySelector('.edit textarea').value") == "shared typed here"
+        b.js("document.querySelector('#input').focus()")
+        say(b, "from two", 6)
+        assert len(Scripted.requests[-1]["messages"][-2]["content"]) == 200
+        switch(first)
+        b.until(f"{COUNT} == 6")
+        say(b, "from one", 8)
+        switch(second)
+        b.until(f"{COUNT} == 8")
+        b.js("window.confirm = () => true")
+        b.js("document.querySelector('#list .open [aria-label^=Delete]').click()")
+        b.until("![...document.querySelectorAll('#list .title')].some(e => e.textContent == 'shared')")
+        switch(first)
+        b.until(f"{TEXTS}[0] != 'shared'")
+        assert not any(m["content"] == "from one" for m in b.js(STORED)["messages"])
+    finally:
+        switch(second)
+        b.call("DELETE", "/window")
+        switch(first)
+
+
+def test_the_end_is_followed():
+    new()
+    paragraphs = ("A sentence of an answer that has some length. " * 12 + "\n\n") * 8
+    for i in range(5):
+        Scripted.reply = lambda body: [paragraphs]
+        say(b, "w" * 60, 2 * i + 2)
+    b.js(FRAMES)
+    assert b.js(FROM_END) < 4, "an answer that comes at once"
+    go(b, url)
+    b.js(FRAMES)
+    assert b.js(FROM_END) < 4, "a conversation that is opened"
+    more = threading.Semaphore(1)
+
+    def slow(body):
+        for _ in range(3):
+            more.acquire()
+            yield paragraphs
+    Scripted.reply = slow
+    b.type("slow", "Enter")
+    b.until(f"{TEXTS}[11]?.length > 1000")
+    b.js(FRAMES)
+    assert b.js(FROM_END) < 4, "while it grows"
+    b.cdp("Input.dispatchMouseEvent", {"type": "mouseWheel", "x": 700, "y": 300, "deltaX": 0, "deltaY": -30})
+    b.until(f"{FROM_END} > 20")
+    more.release()
+    b.until(f"{TEXTS}[11].length > {1.5 * len(paragraphs)}")
+    b.js(FRAMES)
+    assert b.js(FROM_END) > 500, "somebody reads further up"
+    b.js("document.querySelector('#log').scrollTop = 1e9")
+    b.js(FRAMES)
+    more.release()
+    b.until(IDLE)
+    b.js(FRAMES)
+    assert b.js(FROM_END) < 4, "the end was reached again"
+
+
 def test_markdown():
     link = 'target="_blank" rel="noopener noreferrer nofollow"'
     code = lambda text: ('<figure class="code"><figcaption><span>text</span><button type="button" title="Copy">Copy</button>'
