@@ -295,6 +295,72 @@ def test_the_end_is_followed():
     assert b.js(FROM_END) < 4, "the end was reached again"
 
 
+def test_keys_touch_and_readers():
+    new()
+    piece = lambda text, p: {"token": text, "logprob": p}
+    token = lambda text, p: {**piece(text, p), "top_logprobs": [piece(text, p), piece("other" + text, -3)]}
+    tokens = {"content": [token("one", -.1), token(" two", -.2)]}
+    Scripted.reply = lambda body: [{"choices": [{"delta": {"content": "one two"}, "logprobs": tokens}]}]
+    say(b, "probabilities", 2)
+    b.js("[...document.querySelectorAll('.message button')].find(e => e.textContent == 'Probabilities').focus()")
+    b.type("", "Enter")
+    b.until("document.querySelector('.tokens')")
+    assert b.js("document.activeElement.textContent") == "Text", "the focus stays at the button"
+    b.js("document.querySelector('.tokens [tabindex=\"0\"]').focus()")
+    assert '"otherone"' in b.js("document.querySelector('.alternatives').textContent")
+    b.js("document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}))")
+    assert '"other two"' in b.js("document.querySelector('.alternatives').textContent")
+    assert b.js("[...document.querySelectorAll('.tokens span')].map(e => e.tabIndex)") == [-1, 0]
+    b.js("document.querySelector('.tokens span').click()")
+    assert '"otherone"' in b.js("document.querySelector('.alternatives').textContent")
+    shot(b, "tokens")
+    b.js("window.confirm = () => true")
+    b.js("document.querySelector('#list li:not(.open) [aria-label^=Delete]').focus()")
+    many = b.js("document.querySelectorAll('#list li').length")
+    b.type("", "Enter")
+    b.until(f"document.querySelectorAll('#list li').length == {many} - 1")
+    b.until("document.activeElement.matches('#list [aria-label^=Delete]')")
+    assert b.js("document.querySelector('#log').getAttribute('role')") == "log"
+    b.js("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Dead', code: 'KeyN', altKey: true}))")  # Option on a Mac
+    b.until(f"{COUNT} == 0")
+    say(b, "capital", 2)
+    b.js("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'N', code: 'KeyN', altKey: true}))")
+    b.until(f"{COUNT} == 0")
+
+
+def test_narrow():
+    new()
+    say(b, "one", 2)
+    b.cdp("Emulation.setDeviceMetricsOverride", {"width": 400, "height": 700, "deviceScaleFactor": 1, "mobile": True})
+    try:
+        go(b, url)
+        menu = lambda: (b.js("document.querySelector('#menu').click()"), b.until("!" + MAIN))
+        menu()
+        b.js("document.querySelector('#list .open .title').click()")
+        b.until(MAIN)
+        menu()
+        b.type("", "Escape")
+        b.until(MAIN)
+        menu()
+        b.js("document.querySelector('#new').click()")
+        b.until(MAIN)
+        menu()
+        b.js("document.querySelector('#new').click()")  # in an empty one
+        b.until(MAIN)
+        Scripted.reply = lambda body: ["| Planet | Diameter (km) | Distance (million km) | Temperature | Orbital period |\n"
+                                       "|-|-|-|-|-|\n| Mercury | 4,879 | 57.9 | 167 degrees on average | 88 days |\n\n"
+                                       "\u05e9\u05dc\u05d5\u05dd one"]
+        say(b, "table", 2)
+        assert b.js("(e => e.scrollWidth > e.clientWidth)(document.querySelector('.scroll'))"), "its words are broken"
+        assert b.js("getComputedStyle(document.querySelector('.text > p')).unicodeBidi") == "plaintext"
+        Scripted.reply = lambda body: [(400, "x" * 300)]
+        say(b, "error", 4)
+        assert b.js("(e => e.scrollWidth <= e.clientWidth)(document.querySelector('#log'))"), "wider than the screen"
+    finally:
+        b.cdp("Emulation.clearDeviceMetricsOverride", {})
+        go(b, url)
+
+
 def test_markdown():
     link = 'target="_blank" rel="noopener noreferrer nofollow"'
     code = lambda text: ('<figure class="code"><figcaption><span>text</span><button type="button" title="Copy">Copy</button>'
