@@ -25,7 +25,7 @@ function notice(kind, text) {
 
 Conversation.kept = e => {
   if (!e && unkept.size) return;
-  notice('store', e ? `Not kept: this browser stores nothing now (${e.message}). What is new stays in this page while it `
+  notice('store', e ? `Not kept: this browser stores nothing now (${e.message || e.name}). What is new stays in this page while it `
     + 'is open; Export saves it.' : '');
 };
 
@@ -240,7 +240,7 @@ const actions = {
     if (c.busy) return;
     const last = c.put(c.record.leaf, {role: 'tool', call: call.id, content});
     const given = new Set(c.path().filter(r => r.role === 'tool').map(r => r.call));
-    if (m.calls.every(one => given.has(one.id) || !whole(one))) return generate(c, last.id);
+    if (m.calls.every(one => !whole(one) || given.has(one.id))) return generate(c, last.id);
     show_path();
     await c.save();
   },

@@ -51,7 +51,7 @@ export class Conversation {
   async read() {
     const elsewhere = !this.running && await held(this.record.id);
     const {record, messages} = await db.read(this.record.id);
-    if (!record) return false;
+    if (!record) return unkept.has(this.record.id);
     this.elsewhere = elsewhere && !this.running;
     const own = this.running?.message; // newer here than there
     const model = this.record.model || record.model; // the one that is chosen here stays

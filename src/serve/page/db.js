@@ -27,7 +27,8 @@ async function within(stores, mode, work) {
     const transaction = db.transaction(stores, mode);
     let result;
     transaction.oncomplete = () => resolve(result?.());
-    transaction.onerror = transaction.onabort = () => reject(transaction.error);
+    transaction.onerror = transaction.onabort = () =>
+      reject(transaction.error ?? new Error('a transaction was aborted'));
     try {
       result = work(...stores.map(name => transaction.objectStore(name)));
     } catch (e) {

@@ -122,7 +122,8 @@ function list(lines, depth, growing) {
     else
       items.at(-1).lines.push(line.slice(Math.min(indent(line), items.at(-1).inner)));
   }
-  return el(ordered(first) ? 'ol' : 'ul', ordered(first) ? {start: parseInt(first[2], 10)} : {}, items.map(item => {
+  const start = ordered(first) ? {start: parseInt(first[2], 10)} : {};
+  return el(ordered(first) ? 'ol' : 'ul', {...start, dir: 'auto'}, items.map(item => {
     const task = item.lines[0].match(/^\[([ xX])\]\s+/);
     if (task) item.lines[0] = item.lines[0].slice(task[0].length);
     const inner = blocks(item.lines.join('\n'), depth + 1, growing && item === items.at(-1));
@@ -145,7 +146,7 @@ export function block(text, depth = 0, growing = false) {
   if (RULE.test(lines[0]) && lines.length === 1) return el('hr');
   if (is_table(lines[0], lines[1])) return table(lines);
   if (depth < DEEPEST && QUOTE.test(lines[0]))
-    return el('blockquote', {}, blocks(lines.map(l => l.replace(QUOTE, '')).join('\n'), depth + 1, growing));
+    return el('blockquote', {dir: 'auto'}, blocks(lines.map(l => l.replace(QUOTE, '')).join('\n'), depth + 1, growing));
   if (ITEM.test(lines[0])) {
     if (depth < DEEPEST) return list(lines, depth, growing);
   } else if (indent(lines[0]) >= 4) {

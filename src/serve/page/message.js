@@ -31,8 +31,8 @@ function state_of(m, elsewhere) {
 // Tokens, each with its probability; a line below says what could have stood where the focus is. One Tab goes to the
 // token that was looked at last, arrows to the others.
 function probabilities(m) {
-  const told = ([text, logprob, top]) => [`${JSON.stringify(text)}  ${percent(logprob)}`,
-    ...top.map(([t, p]) => `${percent(p)} ${JSON.stringify(t)}`)];
+  const told = ([text, logprob, top]) => [[text, logprob], ...top.filter(([t]) => t !== text)].map(([t, p]) =>
+    `${JSON.stringify(t)} ${percent(p)}`);
   const spans = m.tokens.map((t, i) => el('span', {className: `p${Math.min(9, Math.floor(10 * Math.exp(t[1])))}`,
     tabIndex: i ? -1 : 0, title: told(t).join('\n')}, t[0]));
   const line = el('p', {className: 'alternatives', role: 'status'},
@@ -43,7 +43,7 @@ function probabilities(m) {
     spans[at].tabIndex = -1;
     spans[at = to].tabIndex = 0;
     const [itself, ...others] = told(m.tokens[at]);
-    line.textContent = others.length ? `${itself}; of ${others.join(' · ')}` : itself;
+    line.textContent = others.length ? `${itself}, others: ${others.join(', ')}` : itself;
     if (document.activeElement !== spans[at]) spans[at].focus();
   };
   const to_it = e => go(spans.indexOf(e.target));

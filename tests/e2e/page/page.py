@@ -72,7 +72,7 @@ def test_stop_reload_and_a_dead_server():
     Scripted.text = "more " * 10
     go(b, url)
     assert len(b.js(TEXTS)[3]) >= 1000
-    assert "the page was closed" in b.js(LAST + ".querySelector('.note').textContent")
+    b.until(f"{LAST}.querySelector('.note').textContent.includes('the page was closed')")
     Scripted.may_end.set()
     press(b, "Again")
     b.until(f"{IDLE} && {TEXTS}.at(-1).startsWith('more')")
