@@ -18,6 +18,7 @@ const kept_settings = () => JSON.parse(recall('settings') ?? '{}');
 // the rest until something else is done.
 const said = {server: '', store: '', other: ''};
 function notice(kind, text) {
+  if (said[kind] === text) return; // a screen reader would say it all again
   said[kind] = text;
   $('notice').textContent = Object.values(said).filter(Boolean).join('\n');
   $('notice').hidden = !$('notice').textContent;

@@ -106,10 +106,7 @@ export class View {
 
   show() {
     const {m} = this, writing = m.state === 'streaming';
-    if (this.form) ; // what is typed in it stays
-    else if (this.by_token && m.tokens) this.show_tokens();
-    else if (m.role === 'assistant') update(this.text, m.content, writing);
-    else this.text.textContent = m.content;
+    if (!this.form) this.show_text(writing); // else what is typed in it stays
     this.reasoning.hidden = !m.reasoning;
     if (m.reasoning) {
       update(this.thoughts, m.reasoning, writing && !m.content && !m.calls);
@@ -123,6 +120,13 @@ export class View {
     this.stats.textContent = m.role === 'assistant' ? statistics(m) : '';
     this.element.setAttribute('aria-busy', writing);
     this.show_actions(writing);
+  }
+
+  show_text(writing) {
+    const {m} = this;
+    if (this.by_token && m.tokens) this.show_tokens();
+    else if (m.role === 'assistant') update(this.text, m.content, writing);
+    else this.text.textContent = m.content;
   }
 
   show_tokens() {
