@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The page in one browser through many tests: what is typed stays, what is kept is never replaced by less, two tabs agree,
 the end is followed while nobody scrolls up, and markdown is what it says."""
-import json, sys, threading
+import json, os, sys, threading
 from lib import PATIENCE, Server, run
-from scripted import BUSY, COUNT, IDLE, LAST, MODEL, TEXTS, Scripted, go, opened, quern, quiet, say, scripted, shot
+from scripted import BUSY, COUNT, IDLE, LAST, MODEL, TEXTS, Scripted, go, opened, quern, quiet, say, scripted, shot, source
 from webdriver import KEYS
 
 STORED = """(new Promise(done => { indexedDB.open('quern', 1).onsuccess = e => {
@@ -330,6 +330,11 @@ def test_keys_touch_and_readers():
     say(b, "capital", 2)
     b.js("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'N', code: 'KeyN', altKey: true}))")
     b.until(f"{COUNT} == 0")
+
+
+def test_size():
+    with os.scandir(source + "/src/serve/page") as files:
+        assert sum(f.stat().st_size for f in files) < 150000, "of all that a browser loads, before compression"
 
 
 def test_narrow():
