@@ -78,6 +78,10 @@ static const reader_template reader_templates[] = {
      "{% for m in messages %}{% if m.role == 'user' %}[INST]{{ m.content }}[/INST]{% else %}{{ m.content }"
      "}{% for c in m.tool_calls %}{% set f = c.function %}[TOOL_CALLS]{{ f.name }}[ARGS]{{ f.arguments|toj"
      "son }}{% endfor %}</s>{% endif %}{% endfor %}"},
+    {"nine letters", "named",
+     "{% for m in messages %}{% if m.role == 'user' %}[INST]{{ m.content }}[/INST]{% else %}{{ m.content }}{% for c in "
+     "m.tool_calls %}{% if c.id|length != 9 %}{{ raise_exception('nine') }}{% endif %}[CALLS]{{ c.function.name }}[ID]"
+     "{{ c.id }}[ARGS]{{ c.function.arguments|tojson }}{% endfor %}</s>{% endif %}{% endfor %}"},
     {"sections", "named",
      "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}<think>\n{{ m.reasoning"
      "_content }}\n</think>\n\n{% endif %}{{ m.content }}{% if m.tool_calls %}<|calls|>{% for c in m.tool_"
