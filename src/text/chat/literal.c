@@ -5,7 +5,7 @@
 #include "text/utf8.h"
 
 enum { VALUE, STRING, ESCAPE, HEX, NUMBER, WORD, KEY, BARE_KEY, COLON, NEXT, BEGIN, DONE };
-#define CALL 'c' /* the bracket of a call, whose elements have keys */
+#define CALL '\x80' /* the bracket of a call, whose elements have keys; no byte of ASCII, so no input is it */
 
 void qn__literal_init(qn_literal *l, qn_literal_style style, bool call)
 {

@@ -230,6 +230,29 @@ static void values_by_a_reference(void **state)
               "null, \"tool_calls\": [" F("f", "{\\\"s\\\": \\\"12\\\", \\\"i\\\": 12, \\\"o\\\": \\\"12\\\"}") "]}");
 }
 
+/* The brackets of a call are no letters: an argument may begin with any. */
+static void names_of_arguments(void **state)
+{
+    (void)state;
+    static const char tools[] =
+        "[{\"type\": \"function\", \"function\": {\"name\": \"add\", \"parameters\": {\"type\": \"object\", "
+        "\"properties\": {\"city\": {\"type\": \"string\"}, \"c\": {\"type\": \"integer\"}}}}}]";
+    says_with("python", 5, tools, NULL, "<|calls|>[add(city='Oslo', c=1), add(c=2)]<|/calls|>", false,
+              "null, \"tool_calls\": [" F("add",
+                                          "{\\\"city\\\": \\\"Oslo\\\", \\\"c\\\": 1}") ", " F("add",
+                                                                                               "{\\\"c\\\": 2}") "]}");
+    says_with("python", 5, tools, NULL, "<|calls|>[add(d=[1, 2c, c=3)]<|/calls|>", false,
+              "\"<|calls|>[add(d=[1, 2c, c=3)]<|/calls|>\"}");
+}
+
+/* Ids that have to be nine letters and digits are told from what stands around them. */
+static void ids_of_nine(void **state)
+{
+    (void)state;
+    says_with("nine letters", 5, READER_TOOLS, NULL, "[CALLS]add[ID]a1B2c3D4e[ARGS]{\"a\": 1}", false,
+              "null, \"tool_calls\": [" F("add", "{\\\"a\\\": 1}") "]}");
+}
+
 static void headers(void **state)
 {
     (void)state;
@@ -306,6 +329,8 @@ int main(void)
         cmocka_unit_test(where_the_prompt_ends),
         cmocka_unit_test(what_is_wrong_is_content),
         cmocka_unit_test(values_by_a_reference),
+        cmocka_unit_test(names_of_arguments),
+        cmocka_unit_test(ids_of_nine),
         cmocka_unit_test(headers),
         cmocka_unit_test(made_under_want),
     };
