@@ -49,26 +49,27 @@ QN_API bool qn_chat_template_thoughts(const qn_chat_template *t, qn_gguf_str *be
 
 /* What was found out. */
 typedef struct qn_chat_needs {
-    const char *origin;     /* "file", the name that was asked for, "chatml", "plain", or "source" */
-    bool system;            /* system turns appear; otherwise their text goes before that of the first user's turn */
-    bool late_system;       /* .. in mid-conversation too; otherwise they are joined to the first */
-    bool developer;         /* the role developer appears; otherwise it becomes system */
-    bool content_parts;     /* content must be a list of parts */
-    bool tools;             /* names of tools appear */
-    bool flat_tools;        /* .. when a tool is its function object, without {"type", "function"} around it */
-    bool single_types;      /* .. and the type of a parameter is one, not a list */
-    bool whole_tools;       /* .. and each has a description and parameters; those it lacks are given empty */
-    bool empty_tools;       /* a conversation without tools is given an empty list of them, not none */
-    bool calls;             /* calls of earlier turns appear */
-    bool several_calls;     /* .. several in one turn; otherwise each gets a turn of its own */
-    bool arguments_text;    /* arguments must be JSON text, not an object */
-    bool call_content_null; /* content beside calls must be null, not "" */
-    bool short_ids;         /* ids of calls must have nine letters and digits (Mistral) */
-    const char *reasoning;  /* the member that reasoning of earlier turns is read from; NULL: it does not appear */
-    bool thinking_switch;   /* a prompt with enable_thinking and thinking is another one than with both off */
-    const char *syntax;     /* how it writes calls (docs/CHAT.md); NULL: none was found */
-    const char *call_open;  /* the mark that a call begins with; "" where it begins with nothing but the call */
-    bool effort_switch;     /* a prompt with the reasoning_effort "low" is another one than with "high" */
+    const char *origin;      /* "file", the name that was asked for, "chatml", "plain", or "source" */
+    bool system;             /* system turns appear; otherwise their text goes before that of the first user's turn */
+    bool late_system;        /* .. in mid-conversation too; otherwise they are joined to the first */
+    bool developer;          /* the role developer appears; otherwise it becomes system */
+    bool content_parts;      /* content must be a list of parts */
+    bool tools;              /* names of tools appear */
+    bool flat_tools;         /* .. when a tool is its function object, without {"type", "function"} around it */
+    bool single_types;       /* .. and the type of a parameter is one, not a list */
+    bool whole_tools;        /* .. and each has a description and parameters; those it lacks are given empty */
+    bool empty_tools;        /* a conversation without tools is given an empty list of them, not none */
+    bool calls;              /* calls of earlier turns appear */
+    bool several_calls;      /* .. several in one turn; otherwise each gets a turn of its own */
+    bool arguments_text;     /* arguments must be JSON text, not an object */
+    bool call_content_null;  /* content beside calls must be null, not "" */
+    bool short_ids;          /* ids of calls must have nine letters and digits (Mistral) */
+    const char *reasoning;   /* the member that reasoning of earlier turns is read from; NULL: it does not appear */
+    bool thinking_switch;    /* a prompt with enable_thinking and thinking is another one than with both off */
+    const char *syntax;      /* how it writes calls (docs/CHAT.md); NULL: none was found */
+    const char *call_open;   /* the mark that a call begins with; "" where it begins with nothing but the call */
+    bool effort_switch;      /* a prompt with the reasoning_effort "low" is another one than with "high" */
+    bool thought_or_content; /* of a turn with calls, reasoning or content but not both; then content is left out */
 } qn_chat_needs;
 QN_API void qn_chat_template_needs(const qn_chat_template *t, qn_chat_needs *out);
 

@@ -160,18 +160,17 @@ static qn_val message_of(qn_heap *h, const qn_chat_needs *needs, qn_val message,
     qn_val content = text_of(h, qn__member(message, "content"), where);
     if (h->status != QN_OK) return nothing();
     const bool has_calls = qn__given(calls) && calls.l->n > 0;
-    if (!qn__given(content)) content = qn__text_val(h, "");
+    qn_val thought = qn__absent();
+    for (size_t k = 0; k < sizeof fields / sizeof *fields && needs->reasoning && !qn__is_str(thought); k++)
+        thought = qn__member(message, fields[k]);
+    const bool thinks = qn__is_str(thought), either = has_calls && thinks && thought.s->n && needs->thought_or_content;
+    if (!qn__given(content) || either) content = qn__text_val(h, "");
     if (has_calls && content.s->n == 0 && needs->call_content_null)
         content = qn__none();
     else if (needs->content_parts)
         content = as_parts(h, content);
     qn__put(h, d, "content", content);
-    for (size_t k = 0; k < sizeof fields / sizeof *fields && needs->reasoning; k++) {
-        const qn_val text = qn__member(message, fields[k]);
-        if (!qn__is_str(text)) continue;
-        qn__put(h, d, needs->reasoning, text);
-        break;
-    }
+    if (thinks) qn__put(h, d, needs->reasoning, thought);
     if (has_calls) {
         qn_vlist *l = qn__list_new(h, QN_LIST_list, calls.l->n);
         for (uint32_t k = 0; k < calls.l->n && h->status == QN_OK; k++)

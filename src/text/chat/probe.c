@@ -34,8 +34,8 @@ static const char two_calls[] =
         "call_qn_id2", "2") "]}, " RESULT("call_qn_id1", "1") ", " RESULT("call_qn_id2", "2") "]";
 
 /* Whether the conversation renders and shows all of `words`, separated by blanks, and none of `not`. */
-static bool shows(const qn_chat_template *t, const char *messages, const char *tools, bool generation,
-                  const char *words, const char *const *never)
+static bool shows_with(const qn_chat_template *t, const char *messages, const char *tools,
+                       const qn_chat_options *options, const char *words, const char *const *never)
 {
     qn_heap h;
     bool good = false;
@@ -43,8 +43,7 @@ static bool shows(const qn_chat_template *t, const char *messages, const char *t
     const qn_val list = qn__chat_messages(&h, &t->needs, qn__parse_json(&h, messages, strlen(messages), true));
     const qn_val with =
         tools ? qn__chat_tools(&h, &t->needs, qn__parse_json(&h, tools, strlen(tools), true)) : qn__none();
-    const qn_chat_options options = {.no_generation_prompt = !generation, .now = 1};
-    const qn_val text = qn__chat_run(t, &h, list, with, &options);
+    const qn_val text = qn__chat_run(t, &h, list, with, options);
     if (h.status == QN_OK && qn__is_str(text)) {
         char word[32];
         good = true;
@@ -59,6 +58,13 @@ static bool shows(const qn_chat_template *t, const char *messages, const char *t
     }
     qn__jinja_heap_deinit(&h);
     return good;
+}
+
+static bool shows(const qn_chat_template *t, const char *messages, const char *tools, bool generation,
+                  const char *words, const char *const *never)
+{
+    return shows_with(t, messages, tools, &(qn_chat_options){.no_generation_prompt = !generation, .now = 1}, words,
+                      never);
 }
 
 static void probe_calls(qn_chat_template *t)
@@ -87,12 +93,29 @@ static void probe_reasoning(qn_chat_template *t)
     static const char before_call[] =
         "[" USER ", {\"role\": \"assistant\", \"content\": \"\", \"reasoning\": "
         "\"qn-thought\", \"tool_calls\": [" CALL("call_qn_id1", "1") "]}, " RESULT("call_qn_id1", "1") "]";
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        t->needs.reasoning = fields[i];
-        if (shows(t, turn, NULL, false, "qn-thought", NULL)) return;
-        if (t->needs.calls && shows(t, before_call, one_tool, true, "qn-thought", NULL)) return;
+    enum { N = sizeof fields / sizeof *fields };
+    for (int i = 0; i < 2 * N; i++) { /* some show it only where thinking is on */
+        const qn_chat_options last = {.no_generation_prompt = true, .now = 1, .thinking = i / N},
+                              next = {.now = 1, .thinking = i / N};
+        t->needs.reasoning = fields[i % N];
+        if (shows_with(t, turn, NULL, &last, "qn-thought", NULL)) return;
+        if (t->needs.calls && shows_with(t, before_call, one_tool, &next, "qn-thought", NULL)) return;
     }
     t->needs.reasoning = NULL;
+}
+
+/* Whether a turn with a call is refused for its content beside its reasoning, each of which may be there alone. */
+static void probe_thought_or_content(qn_chat_template *t)
+{
+#define TURN(content, reasoning) \
+    "[" USER ", {\"role\": \"assistant\", \"content\": \"" content "\", \"reasoning\": \"" reasoning \
+    "\", \"tool_calls\": [" CALL("call_qn_id1", "1") "]}, " RESULT("call_qn_id1", "1") "]"
+    if (!t->needs.calls || !t->needs.reasoning) return;
+    t->needs.thought_or_content =
+        !shows(t, TURN("qn-answer", "qn-thought"), one_tool, true, "qn_tool1 qn-value1", NULL) &&
+        shows(t, TURN("", "qn-thought"), one_tool, true, "qn_tool1 qn-value1", NULL) &&
+        shows(t, TURN("qn-answer", ""), one_tool, true, "qn_tool1 qn-value1", NULL);
+#undef TURN
 }
 
 /* Whether the prompt with these options is another than with those. */
@@ -140,6 +163,7 @@ void qn__chat_probe(qn_chat_template *t)
         n->several_calls =
             shows(t, two_calls, two_tools, true, "qn_tool1 qn-value1 qn-result1 qn_tool2 qn-value2 qn-result2", NULL);
     probe_reasoning(t);
+    probe_thought_or_content(t);
     n->thinking_switch =
         differs(t, &(qn_chat_options){.now = 1, .thinking = 1}, &(qn_chat_options){.now = 1, .thinking = -1});
     n->effort_switch = differs(t, &(qn_chat_options){.now = 1, .thinking = 1, .reasoning_effort = "low"},

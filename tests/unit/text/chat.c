@@ -191,6 +191,46 @@ static void reasoning_and_options(void **state)
                &(qn_chat_options){.tools = tools}, "hif");
 }
 
+/* A template that refuses content beside reasoning in a turn with calls is given the reasoning. */
+static void content_or_reasoning(void **state)
+{
+    (void)state;
+    static const char either[] =
+        "{% for m in messages %}{% if m.tool_calls %}{% if m.content and m.thinking %}{{ raise_exception('one of "
+        "them') "
+        "}}{% endif %}<{{ m.content or m.thinking }}>{{ m.tool_calls[0].function|tojson }}{% else %}"
+        "{{ '<' ~ m.thinking ~ '>' if m.thinking }}{{ m.content }};{% endif %}{% endfor %}";
+    static const char both[] = "{% for m in messages %}{{ '<' ~ m.thinking ~ '>' if m.thinking }}{{ m.content }}"
+                               "{% for c in m.tool_calls %}{{ c.function|tojson }}{% endfor %};{% endfor %}";
+#define TURN(said) \
+    "[" USER ", {\"role\": \"assistant\", " said ", \"tool_calls\": [{\"id\": \"1\", \"type\": \"function\", " \
+    "\"function\": {\"name\": \"f\", \"arguments\": {}}}]}, {\"role\": \"tool\", \"content\": \"R\"}]"
+#define CALLED "{\"name\": \"f\", \"arguments\": {}}"
+    static const char turn[] = TURN("\"content\": \"C\", \"reasoning_content\": \"T\"");
+    qn_chat_needs needs;
+    gives(either, turn, "hi;<T>" CALLED "R;");
+    gives(either, TURN("\"content\": \"C\""), "hi;<C>" CALLED "R;");
+    gives(either, TURN("\"content\": \"C\", \"reasoning\": \"\""), "hi;<C>" CALLED "R;");
+    gives(either, "[" USER ", {\"role\": \"assistant\", \"content\": \"C\", \"reasoning\": \"T\"}]", "hi;<T>C;");
+    gives(both, turn, "hi;<T>C" CALLED ";R;");
+    qn_chat_template *t = compiled(either);
+    qn_chat_template_needs(t, &needs);
+    assert_true(needs.thought_or_content && needs.calls);
+    qn_chat_template_destroy(t);
+#undef TURN
+}
+
+/* Reasoning that is shown only where thinking is on is found, too. */
+static void reasoning_while_thinking(void **state)
+{
+    (void)state;
+    static const char source[] = "{% for m in messages %}{% if enable_thinking and m.reasoning_content %}"
+                                 "<{{ m.reasoning_content }}>{% endif %}{{ m.content }}{% endfor %}";
+    static const char turn[] = "[" USER ", {\"role\": \"assistant\", \"content\": \"A\", \"reasoning\": \"R\"}]";
+    gives_with(source, turn, &(qn_chat_options){.thinking = 1}, "hi<R>A");
+    gives(source, turn, "hiA");
+}
+
 /* ---- what is wrong ------------------------------------------------------------------------------- */
 
 static void refused(const char *messages, qn_status status, const char *words)
@@ -456,6 +496,8 @@ int main(void)
         cmocka_unit_test(calls_in_their_form),
         cmocka_unit_test(tools_of_a_name),
         cmocka_unit_test(reasoning_and_options),
+        cmocka_unit_test(content_or_reasoning),
+        cmocka_unit_test(reasoning_while_thinking),
         cmocka_unit_test(places_of_errors),
         cmocka_unit_test(forged),
         cmocka_unit_test(templates_of_models),
