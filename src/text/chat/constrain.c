@@ -264,6 +264,7 @@ static void bare_rules(qn_constrain *c, const qn_constrain_tool *tools, int n_to
     bare_node *nodes = qn__heap_alloc(&c->reader->heap, MAX_BARE * sizeof *nodes);
     qn_str text = {0};
     int n = 1;
+    if (nodes) forbid(c, nodes, &n, "\1" QN_BARE_TAG, sizeof QN_BARE_TAG);
     for (size_t b = 0; nodes && b < 2; b++) {
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
             qn__str_clear(&text);

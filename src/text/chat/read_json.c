@@ -154,3 +154,33 @@ qn_step qn__read_json(qn_chat_reader *r)
     qn__read_take(r, 1);
     return ends_array ? QN_STEP_done : ends_object ? end_object(r) : QN_STEP_on;
 }
+
+/* ---- calls without a mark ------------------------------------------------------------------------------- */
+
+qn_match qn__bare_match(const qn_chat_reader *r, size_t at, size_t *len)
+{
+    static const char tag[] = QN_BARE_TAG;
+    const qn_sym *w = r->in + at;
+    const size_t n = r->n_in - at;
+    size_t used = 0;
+    while (used < n && tag[used] && (w[used] & 0xFF) == (unsigned char)tag[used]) used++;
+    if (used < n && tag[used]) used = 0;
+    if (used && !tag[used])
+        while (used < n && qn__sym_is_space(w[used]) && used < sizeof tag + QN_MARK_MAX_SPACE) used++;
+    if (used == n) return r->end ? QN_NO_MATCH : QN_PART_MATCH;
+    *len = used;
+    return w[used] == '{' || w[used] == '[' ? QN_WHOLE_MATCH : QN_NO_MATCH;
+}
+
+bool qn__read_next_bare(qn_chat_reader *r, size_t spaces, bool *waits)
+{
+    const size_t left = r->n_in - r->at;
+    size_t n = spaces;
+    if (!r->found->bare || n == left || r->in[r->at + n] != ';') return false;
+    for (n++; n < left && qn__sym_is_space(r->in[r->at + n]) && n < spaces + QN_MARK_MAX_SPACE;) n++;
+    *waits = n == left && !r->end;
+    if (n == left || r->in[r->at + n] != '{') return false;
+    qn__read_begin_call(r);
+    qn__read_take(r, n);
+    return true;
+}

@@ -243,12 +243,10 @@ static qn_match find_way(const qn_chat_reader *r, size_t at, const way **out, si
     *out = best;
     if (part) return QN_PART_MATCH; /* of a longer one, perhaps */
     if (best) return QN_WHOLE_MATCH;
-    if (!reasoning && r->found->bare && r->at_start && r->tools.type == QN_VAL_list &&
-        (r->in[at] == '{' || r->in[at] == '[')) {
+    if (!reasoning && r->found->bare && r->at_start && r->tools.type == QN_VAL_list) {
         static const way bare = {.ids = {-1, -1, -1}, .call = true, .state = QN_READ_call};
         *out = &bare;
-        *len = 0;
-        return QN_WHOLE_MATCH;
+        return qn__bare_match(r, at, len);
     }
     return QN_NO_MATCH;
 }
@@ -361,6 +359,9 @@ static bool read_after(qn_chat_reader *r)
         best_len = len;
     }
     if (!r->end && (part || n == left)) return false;
+    bool waits = false;
+    if (!best && qn__read_next_bare(r, n, &waits)) return true;
+    if (waits) return false;
     if (r->found->thought_channel) {
         r->state = QN_READ_header;
         r->in_header = false;

@@ -105,6 +105,10 @@ static inline const qn_sym *qn__window(const qn_chat_reader *r, size_t *n)
     return r->in + r->at;
 }
 void qn__read_begin_call(qn_chat_reader *r);
+/* Whether a call without a mark may begin here: JSON, or Llama's tag, as a token or as text, and then JSON. */
+qn_match qn__bare_match(const qn_chat_reader *r, size_t at, size_t *len);
+/* Behind `spaces` after such a call: a semicolon and the next one, which begins then. */
+bool qn__read_next_bare(qn_chat_reader *r, size_t spaces, bool *waits);
 qn_step qn__read_header(qn_chat_reader *r); /* a step in a header of the syntax channels */
 qn_step qn__read_arguments(qn_chat_reader *r, qn_sym open);
 /* Takes symbols of the call under way. */

@@ -21,6 +21,8 @@ enum {
 #define QN_MARK_MAX_SPACE 64 /* longer white space is not part of a mark, so that looking for one takes linear time */
 #define QN_MARK_MAX_WORD  64
 
+#define QN_BARE_TAG       "<|python_tag|>" /* may stand before a call that has no mark */
+
 typedef enum qn_mark_id {
 #define QN_MARK(name, text) QN_MARK_##name,
 #include "text/chat/marks.def"

@@ -376,6 +376,8 @@ static void calls_without_a_mark(void **state)
         {"[ {\"name\": \"now\"}]", false, false},
         {"{\"parameters\": {}, \"name\": \"now\"}", false, false},
         {"{\"type\": \"function\", \"name\": \"now\"}", false, false},
+        {"<|python_tag|>{\"name\": \"now\", \"x\": 1}", false, false},
+        {"<|python>", true, true},
     };
     qn_chat_template *t;
     int n_marks, i = 0;

@@ -8,9 +8,10 @@
 
 #include <stdio.h>
 
-static const char *const pieces[] = {"<unk>",       "<s>",      "</s>",        "<|im_start|>", "<|im_end|>",
-                                     "<think>",     "</think>", "<tool_call>", "</tool_call>", "<|channel|>",
-                                     "<|message|>", "<|end|>",  "<|start|>",   "<|call|>",     "<|constrain|>"};
+static const char *const pieces[] = {"<unk>",        "<s>",         "</s>",          "<|im_start|>",
+                                     "<|im_end|>",   "<think>",     "</think>",      "<tool_call>",
+                                     "</tool_call>", "<|channel|>", "<|message|>",   "<|end|>",
+                                     "<|start|>",    "<|call|>",    "<|constrain|>", "<|python_tag|>"};
 enum { N_PIECES = sizeof pieces / sizeof *pieces };
 
 /* The first n pieces as control tokens, then all bytes. */
@@ -245,6 +246,29 @@ static void names_of_arguments(void **state)
               "\"<|calls|>[add(d=[1, 2c, c=3)]<|/calls|>\"}");
 }
 
+/* Llama 3 puts a tag before calls that have no mark, and a semicolon between them. */
+static void calls_without_a_mark(void **state)
+{
+    (void)state;
+    static const char one[] = "null, \"tool_calls\": [" F("add", "{\\\"a\\\": 1}") "]}";
+    static const char two[] = "null, \"tool_calls\": [" F("add", "{\\\"a\\\": 1}") ", " F("add", "{}") "]}";
+#define ADD      "{\"name\": \"add\", \"parameters\": {\"a\": 1}}"
+#define ADD_NONE "{\"name\": \"add\", \"parameters\": {}}"
+    says("bare", "{<|python_tag|>}" ADD, one);
+    says("bare", "<|python_tag|>\n" ADD, one);
+    says("bare", "<|python_tag|>" ADD "; " ADD_NONE, two);
+    says("bare", ADD " ;" ADD_NONE, two);
+    says("bare", "<|python_tag|>print(1)", "\"<|python_tag|>print(1)\"}");
+    says("bare", "<|python_tag|>{\"name\": 1}", "\"<|python_tag|>{\\\"name\\\": 1}\"}");
+    says("bare", "<|pyt", "\"<|pyt\"}");
+    says("bare", "<|python_tag|> ", "\"<|python_tag|> \"}");
+    says("bare", ADD "; done", "\"; done\", \"tool_calls\": [" F("add", "{\\\"a\\\": 1}") "]}");
+    says("bare", ADD ";", "\";\", \"tool_calls\": [" F("add", "{\\\"a\\\": 1}") "]}");
+    says("bare", ADD "; {}", "\"; {}\", \"tool_calls\": [" F("add", "{\\\"a\\\": 1}") "]}");
+#undef ADD_NONE
+#undef ADD
+}
+
 /* Ids that have to be nine letters and digits are told from what stands around them. */
 static void ids_of_nine(void **state)
 {
@@ -330,6 +354,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_content),
         cmocka_unit_test(values_by_a_reference),
         cmocka_unit_test(names_of_arguments),
+        cmocka_unit_test(calls_without_a_mark),
         cmocka_unit_test(ids_of_nine),
         cmocka_unit_test(headers),
         cmocka_unit_test(made_under_want),
