@@ -33,11 +33,9 @@ static size_t first_mark(qn_slice s)
 }
 
 /* Marks around calls: `first` from a turn with one, `between` from the end of a call to the beginning of the next in a
- * turn with several (nothing where there is no such turn), `last` behind the call. */
-static bool set_around(qn_probe *p, qn_slice first, qn_slice between, qn_slice last)
+ * turn with several (nothing where there is no such turn), `last` behind the call, `last_of_two` behind the second. */
+static bool set_around(qn_probe *p, qn_slice first, qn_slice between, qn_slice last, qn_slice last_of_two)
 {
-    const qn_found *f = &p->t->found;
-    (void)f;
     qn_slice close = last, open = first;
     qn_slice section_open = {0}, section_close = {0};
     if (between.s) {
@@ -48,12 +46,22 @@ static bool set_around(qn_probe *p, qn_slice first, qn_slice between, qn_slice l
         const size_t n = qn__common_prefix(last, close);
         close = qn__less(last, last.n - n);
         section_close = qn__skip(last, n);
+        if (section_open.n && !section_close.n && last_of_two.s) /* some close it behind a second call only */
+            section_close = qn__skip(last_of_two, qn__common_prefix(last_of_two, close));
     }
     return qn__set_mark(p, QN_MARK_between, between) && qn__set_mark(p, QN_MARK_section_open, section_open) &&
            qn__set_mark(p, QN_MARK_call_open, open) && qn__set_mark(p, QN_MARK_call_close, close) &&
            qn__set_mark(p, QN_MARK_section_close,
                         qn__less(section_close, section_close.n - first_mark(section_close))) &&
            qn__set_mark(p, QN_MARK_section_more, qn__skip(section_close, first_mark(section_close)));
+}
+
+/* What follows a call at the end of its turn, without the turn's own end. */
+static qn_slice without_end(const qn_probe *p, qn_slice after)
+{
+    qn_slice end = {0};
+    if (!after.s || !qn__find_word(p->turns[QN_PROBE_content], "qn-answer", NULL, &end)) return (qn_slice){0};
+    return qn__less(after, qn__common_suffix(after, end));
 }
 
 /* Without marks of empty reasoning or content, which other marks stand for. */
@@ -153,19 +161,21 @@ static bool set_object(qn_probe *p, qn_slice body, qn_slice two)
 bool qn__derive_json(qn_probe *p)
 {
     span one, two;
-    qn_slice between = {0};
+    qn_slice between = {0}, last_of_two = {0};
     if (!find_json(p, p->turns[QN_PROBE_call], QN_PROBE_NAME, &one) || !find_name_key(p, one.body)) return false;
     qn_found *f = &p->t->found;
     f->array = *one.body.s == '[';
     if (!f->array && find_json(p, p->turns[QN_PROBE_two_calls], QN_PROBE_NAME, &two) &&
-        find_json(p, two.after, QN_PROBE_NAME2, &two))
+        find_json(p, two.after, QN_PROBE_NAME2, &two)) {
         between = two.before;
+        last_of_two = without_end(p, two.after);
+    }
     if (!set_object(p, one.body,
                     f->array && find_json(p, p->turns[QN_PROBE_two_calls], QN_PROBE_NAME, &two) ? two.body
                                                                                                 : (qn_slice){0}))
         return false;
     const qn_slice first = without_frame(p, one.before);
-    if (!set_around(p, first, between, qn__less(one.after, p->end))) return false;
+    if (!set_around(p, first, between, qn__less(one.after, p->end), last_of_two)) return false;
     f->bare = !f->marks[QN_MARK_call_open].n && !f->marks[QN_MARK_section_open].n;
     return true;
 }
@@ -189,12 +199,13 @@ static bool find_named(qn_probe *p, qn_slice turn, const char *name, char open, 
 static bool derive_named(qn_probe *p, char open, qn_literal_style style)
 {
     span one, two;
-    qn_slice name_end, name_end2, between = {0};
+    qn_slice name_end, name_end2, between = {0}, last_of_two = {0};
     qn_found *f = &p->t->found;
     if (!find_named(p, p->turns[QN_PROBE_call], QN_PROBE_NAME, open, style, &one, &name_end)) return false;
     if (find_named(p, p->turns[QN_PROBE_two_calls], QN_PROBE_NAME, open, style, &two, &name_end2) &&
         find_named(p, two.after, QN_PROBE_NAME2, open, style, &two, &name_end2)) {
         between = two.before;
+        last_of_two = without_end(p, two.after);
         f->digits = name_end.n != name_end2.n || memcmp(name_end.s, name_end2.s, name_end.n) != 0;
     }
     const qn_slice first = without_frame(p, one.before), last = qn__less(one.after, p->end);
@@ -202,7 +213,7 @@ static bool derive_named(qn_probe *p, char open, qn_literal_style style)
     if (open == '(') /* calls stand in a list */
         return qn__set_mark(p, QN_MARK_section_open, first) && qn__set_mark(p, QN_MARK_call_sep, between) &&
                qn__set_mark(p, QN_MARK_section_close, last);
-    return set_around(p, first, between, last);
+    return set_around(p, first, between, last, last_of_two);
 }
 
 /* ---- messages with headers ------------------------------------------------------------------------------- */
@@ -302,7 +313,7 @@ bool qn__derive_tagged(qn_probe *p)
     first = without_frame(p, first);
     if (two.s && qn__find_word(two, QN_PROBE_TEXT, NULL, &between))
         qn__find_word(between, QN_PROBE_NAME2, &between, NULL);
-    if (!set_around(p, first, between, last)) return false;
+    if (!set_around(p, first, between, last, (qn_slice){0})) return false;
     /* a call's end is part of the marks behind its name and values */
     const size_t after =
         between.s ? qn__common_prefix(last, qn__less(between, qn__common_suffix(between, first))) : last.n;

@@ -93,6 +93,11 @@ static const reader_template reader_templates[] = {
      "et f = c.function %}<|call|>function<|sep|>{{ f.name }}\n```json\n{{ f.arguments|tojson }}\n```<|/ca"
      "ll|>\n{% endfor %}<|/calls|>{% else %}{{ m.content.split('</think>')[-1] }}{% endif %}<|eos|>{% endf"
      "or %}{% if add_generation_prompt %}<|assistant|><think>\n{% endif %}"},
+    {"closed behind two", "named",
+     "{% for m in messages %}<|{{ m.role }}|>{% if m.tool_calls %}<|calls|>{% for c in m.tool_calls %}{{ '\\n' if not "
+     "loop.first }}<|call|>{{ c.function.name }}<|sep|>{{ c.function.arguments|tojson }}<|/call|>{% endfor %}"
+     "{% if m.tool_calls|length > 1 %}<|/calls|><|eos|>{% endif %}{% else %}{{ m.content }}<|eos|>{% endif %}"
+     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"},
     {"recipients", "named",
      "{% for m in messages %}<|head|>{{ m.role }}<|/head|>\n\n{% if m.role == 'assistant' %}{% if m.conten"
      "t %}>>>all\n{{ m.content }}{% endif %}{% for c in m.tool_calls %}{% set f = c.function %}>>>{{ f.nam"

@@ -269,6 +269,19 @@ static void calls_without_a_mark(void **state)
 #undef ADD
 }
 
+/* A section that the template closes behind a second call only is closed by a model behind one, too. */
+static void closed_behind_two(void **state)
+{
+    (void)state;
+    static const char one[] = "<|calls|><|call|>add<|sep|>{}<|/call|>";
+    char text[200];
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof text, "%s%s", one, i == 0 ? "" : i == 1 ? "<|/calls|>" : "\n<|/calls|>");
+        says_with("closed behind two", 5, READER_TOOLS, NULL, text, false,
+                  "null, \"tool_calls\": [" F("add", "{}") "]}");
+    }
+}
+
 /* Ids that have to be nine letters and digits are told from what stands around them. */
 static void ids_of_nine(void **state)
 {
@@ -355,6 +368,7 @@ int main(void)
         cmocka_unit_test(values_by_a_reference),
         cmocka_unit_test(names_of_arguments),
         cmocka_unit_test(calls_without_a_mark),
+        cmocka_unit_test(closed_behind_two),
         cmocka_unit_test(ids_of_nine),
         cmocka_unit_test(headers),
         cmocka_unit_test(made_under_want),
