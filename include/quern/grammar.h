@@ -64,8 +64,9 @@ QN_API qn_status qn_grammar_create(const char *gbnf, const char *root, qn_gramma
  * levels, 20,000 schemas, QN_GRAMMAR_MAX_STATES) or whose patterns, lengths (100,000), bounds (10,000 digits) or
  * combinations are: within 100 ms and 64 MB. */
 typedef struct qn_schema_options {
-    bool widen;  /* where it cannot be enforced take any JSON value: for parameters of tools that aren't strict */
-    bool object; /* whatever else: the value is an object, as arguments of a tool are */
+    bool widen; /* leave out what cannot be enforced: a keyword where that only lets more values through, else its whole
+                 * schema, for any JSON value. For parameters of tools that aren't strict */
+    bool object;          /* whatever else: the value is an object, as arguments of a tool are */
     bool whole_fractions; /* 1.0 is an integer: by the standard, but many typed readers of JSON refuse it */
 } qn_schema_options;
 QN_API qn_status qn_grammar_create_schema(const char *schema, const qn_schema_options *options, qn_grammar **out,

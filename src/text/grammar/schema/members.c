@@ -94,7 +94,7 @@ static void collect(members *m)
         for (uint32_t k = 0; properties && k < properties->d->n; k++) add_name(m, properties->d->keys[k].s, false);
         for (uint32_t k = 0; patterns && k < patterns->d->n && qn__schema_going(c); k++) {
             const qn_vstr *text = patterns->d->keys[k].s;
-            const int32_t regex = qn__schema_regex(c, s->parts[i], text->data, text->n);
+            const int32_t regex = qn__schema_regex(c, s->parts[i], NULL, text->data, text->n);
             int at = 0;
             while (at < m->n_patterns && m->patterns[at] != regex) at++;
             if (at < m->n_patterns) continue;
@@ -119,7 +119,7 @@ static int32_t set_of_patterns(members *m, unsigned which)
         bool said = false;
         for (uint32_t k = 0; patterns && k < patterns->d->n && qn__schema_going(c); k++) {
             const qn_vstr *text = patterns->d->keys[k].s;
-            const int32_t regex = qn__schema_regex(c, part, text->data, text->n);
+            const int32_t regex = qn__schema_regex(c, part, NULL, text->data, text->n);
             int at = 0;
             while (at < m->n_patterns && m->patterns[at] != regex) at++;
             if (!(which >> at & 1) || !qn__schema_grow(c, &nodes, n, &cap, sizeof *nodes)) continue;

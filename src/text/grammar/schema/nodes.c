@@ -48,10 +48,19 @@ static int32_t new_node(qn_schema *c, qn_schema_node node)
     return note_slot(c, id) ? id : -1;
 }
 
+uint8_t qn__schema_left_out(const char *keyword)
+{
+    static const char *const words[] = {"format", "pattern", "minLength", "maxLength", "minItems", "maxItems"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i], keyword) == 0) return (uint8_t)(1 << i);
+    return 0;
+}
+
 const qn_val *qn__schema_get(const qn_schema *c, int32_t node, const char *keyword)
 {
     const qn_schema_node *n = &c->nodes[node];
     if (n->widened || n->value->type != QN_VAL_dict) return NULL;
+    if (n->left_out && n->left_out & qn__schema_left_out(keyword)) return NULL;
     return qn__dict_slot(n->value->d, keyword, strlen(keyword));
 }
 
@@ -72,6 +81,11 @@ static void expected(qn_schema *c, const visit *v, const char *what)
 }
 
 static void check_any(qn_schema *c, const visit *v) { (void)c, (void)v; }
+
+static void check_unheld(qn_schema *c, const visit *v)
+{
+    qn__schema_refuse_keyword(c, v->node, v->keyword, QN_STATUS_unsupported, "\"%s\" is not supported", v->keyword);
+}
 
 /* A dialect of somebody's own may mean anything by a keyword. */
 static void check_dialect(qn_schema *c, const visit *v)
@@ -112,7 +126,8 @@ static void check_count(qn_schema *c, const visit *v)
 {
     const qn_val n = *v->value;
     if (n.type == QN_VAL_big || (qn__is_number(n) && qn__real(n) > QN_SCHEMA_MAX_COUNT))
-        qn__schema_refuse(c, v->node, QN_STATUS_limit, "\"%s\" is more than %d", v->keyword, QN_SCHEMA_MAX_COUNT);
+        qn__schema_refuse_keyword(c, v->node, v->keyword, QN_STATUS_limit, "\"%s\" is more than %d", v->keyword,
+                                  QN_SCHEMA_MAX_COUNT);
     else if (n.type != QN_VAL_int && !(n.type == QN_VAL_float && n.f == floor(n.f)))
         expected(c, v, "an integer");
     else if (qn__real(n) < 0)
@@ -149,17 +164,28 @@ static void check_pattern(qn_schema *c, const visit *v)
     if (!qn__is_str(*v->value))
         expected(c, v, "a pattern");
     else
-        qn__schema_regex(c, v->node, v->value->s->data, v->value->s->n);
+        qn__schema_regex(c, v->node, v->keyword, v->value->s->data, v->value->s->n);
 }
 
+/* Whether the node has a "type", and a text is not of it. */
+static bool takes_no_text(const qn_schema *c, int32_t node)
+{
+    const qn_val *types = qn__dict_slot(c->nodes[node].value->d, "type", 4);
+    if (!types || types->type != QN_VAL_list) return types && is_type_name(*types) && !qn__str_is(*types, "string");
+    for (uint32_t i = 0; i < types->l->n; i++)
+        if (!is_type_name(types->l->items[i]) || qn__str_is(types->l->items[i], "string")) return false;
+    return true;
+}
+
+/* Formats that we know are of texts; of other values any may be said (OpenAPI's int32, double ..). */
 static void check_format(qn_schema *c, const visit *v)
 {
     char quoted[60];
     if (!qn__is_str(*v->value))
         expected(c, v, "the name of a format");
-    else if (!qn__format_pattern(v->value->s))
-        qn__schema_refuse(c, v->node, QN_STATUS_unsupported, "\"format\": \"%s\" is not supported",
-                          qn__str_quote(quoted, sizeof quoted, v->value->s->data, v->value->s->n));
+    else if (!qn__format_pattern(v->value->s) && !takes_no_text(c, v->node))
+        qn__schema_refuse_keyword(c, v->node, v->keyword, QN_STATUS_unsupported, "\"format\": \"%s\" is not supported",
+                                  qn__str_quote(quoted, sizeof quoted, v->value->s->data, v->value->s->n));
 }
 
 static void check_ref(qn_schema *c, const visit *v)
@@ -184,7 +210,7 @@ static void check_patterns(qn_schema *c, const visit *v)
 {
     check_schemas(c, v);
     for (uint32_t i = 0; v->value->type == QN_VAL_dict && i < v->value->d->n && c->status == QN_OK; i++)
-        qn__schema_regex(c, v->node, v->value->d->keys[i].s->data, v->value->d->keys[i].s->n);
+        qn__schema_regex(c, v->node, NULL, v->value->d->keys[i].s->data, v->value->d->keys[i].s->n);
 }
 
 static void check_schema_list(qn_schema *c, const visit *v)

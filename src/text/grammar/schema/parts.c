@@ -7,7 +7,7 @@
 
 /* ---- patterns ---------------------------------------------------------------------------------------------- */
 
-int32_t qn__schema_regex(qn_schema *c, int32_t node, const char *text, size_t n)
+int32_t qn__schema_regex(qn_schema *c, int32_t node, const char *keyword, const char *text, size_t n)
 {
     qn_error err;
     qn_schema_regex made = {.text = text, .n = (uint32_t)n};
@@ -17,7 +17,10 @@ int32_t qn__schema_regex(qn_schema *c, int32_t node, const char *text, size_t n)
     const qn_status status = qn__regex_compile(&c->arena, text, n, &made.nfa, &err);
     if (status == QN_STATUS_nomem) c->status = QN_FAIL(c->err, nomem, "%s", err.text);
     if (status != QN_OK) {
-        qn__schema_refuse(c, node, status, "a pattern, %s", err.text);
+        if (keyword)
+            qn__schema_refuse_keyword(c, node, keyword, status, "a pattern, %s", err.text);
+        else
+            qn__schema_refuse(c, node, status, "a pattern, %s", err.text);
         return -1;
     }
     c->regexes[c->n_regexes] = made;
@@ -53,7 +56,8 @@ bool qn__string_nfa(qn_schema *c, const qn_schema_shape *s, bool with_length, qn
     if (status == QN_STATUS_nomem)
         c->status = QN_FAIL(c->err, nomem, "%s", err.text);
     else if (status != QN_OK)
-        qn__schema_refuse(c, s->node, status, "lengths and patterns together: %s", err.text);
+        qn__schema_refuse_keyword(c, s->node, qn__schema_get(c, s->node, "maxLength") ? "maxLength" : "minLength",
+                                  status, "lengths and patterns together: %s", err.text);
     return qn__schema_going(c);
 }
 
@@ -78,7 +82,7 @@ int32_t qn__member_set(qn_schema *c, const qn_schema_shape *s, const char *key, 
         add_node(c, &nodes, &n_nodes, &cap, named);
         for (uint32_t k = 0; patterns && k < patterns->d->n && qn__schema_going(c); k++) {
             const qn_vstr *pattern = patterns->d->keys[k].s;
-            if (!qn__regex_finds(c, qn__schema_regex(c, node, pattern->data, pattern->n), key, n)) continue;
+            if (!qn__regex_finds(c, qn__schema_regex(c, node, NULL, pattern->data, pattern->n), key, n)) continue;
             said = true;
             add_node(c, &nodes, &n_nodes, &cap, &patterns->d->values[k]);
         }

@@ -63,14 +63,11 @@ static const char *pointer_of(const qn_schema *c, int32_t node, char *buf, size_
     return buf + at;
 }
 
-void qn__schema_refuse(qn_schema *c, int32_t node, qn_status status, const char *fmt, ...)
+/* keyword NULL: all of the node. */
+static void refuse(qn_schema *c, int32_t node, const char *keyword, qn_status status, const char *text)
 {
-    char text[200], pointer[220];
-    va_list args;
+    char pointer[220];
     if (c->status != QN_OK || (c->options.widen && c->nodes[node].widened)) return;
-    va_start(args, fmt);
-    qn__vformat(text, sizeof text, fmt, args);
-    va_end(args);
     const char *where = pointer_of(c, node, pointer, sizeof pointer);
     if (!c->options.widen || status == QN_STATUS_nomem) {
         c->status = qn__fail(c->err, status, __FILE__, __LINE__, "schema, %s: %s", where, text);
@@ -81,13 +78,37 @@ void qn__schema_refuse(qn_schema *c, int32_t node, qn_status status, const char 
         qn__schema_fail(c, QN_STATUS_limit, "more than %d places in it are not supported", MAX_WIDENED);
         return;
     }
-    c->nodes[node].widened = c->restart = true;
+    const uint8_t bit = keyword ? qn__schema_left_out(keyword) : 0;
+    if (!keyword || c->nodes[node].left_out & bit) /* or it was not that keyword alone */
+        c->nodes[node].widened = true;
+    c->nodes[node].left_out |= bit;
+    c->restart = true;
     const bool room = qn__arena_room(&g->arena, &g->widened, g->n_widened, &g->cap_widened, sizeof *g->widened);
     const char *note = qn__arena_printf(&g->arena, "%s: %s", where, text);
     if (!note || !room)
         c->status = QN_FAIL(c->err, nomem, "out of memory: a JSON schema");
     else
         g->widened[g->n_widened++] = note;
+}
+
+void qn__schema_refuse(qn_schema *c, int32_t node, qn_status status, const char *fmt, ...)
+{
+    char text[200];
+    va_list args;
+    va_start(args, fmt);
+    qn__vformat(text, sizeof text, fmt, args);
+    va_end(args);
+    refuse(c, node, NULL, status, text);
+}
+
+void qn__schema_refuse_keyword(qn_schema *c, int32_t node, const char *keyword, qn_status status, const char *fmt, ...)
+{
+    char text[200];
+    va_list args;
+    va_start(args, fmt);
+    qn__vformat(text, sizeof text, fmt, args);
+    va_end(args);
+    refuse(c, node, keyword, status, text);
 }
 
 bool qn__schema_step(qn_schema *c)

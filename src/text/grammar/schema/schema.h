@@ -45,8 +45,9 @@ typedef struct qn_schema_node {
     int32_t target;      /* of its $ref once asked for, or -1 */
     bool only_ref;       /* it says nothing but $ref and annotations */
     bool widened;
-    uint8_t state;   /* of its shapes: 0 not asked for, 1 being made, 2 there, 3 its enum or const is looked at */
-    int32_t probing; /* qn_schema.probing when they were begun */
+    uint8_t left_out; /* keywords, as qn__schema_left_out has them */
+    uint8_t state;    /* of its shapes: 0 not asked for, 1 being made, 2 there, 3 its enum or const is looked at */
+    int32_t probing;  /* qn_schema.probing when they were begun */
     qn_schema_shapes *shapes;
 } qn_schema_node;
 
@@ -151,6 +152,11 @@ void *qn__schema_alloc(qn_schema *c, size_t count, size_t size); /* zeroed; NULL
 bool qn__schema_grow(qn_schema *c, void *array, int32_t n, int32_t *cap, size_t size);
 /* A node that cannot be enforced: an error with its pointer, or, with options.widen, noted and widened. */
 void qn__schema_refuse(qn_schema *c, int32_t node, qn_status status, const char *fmt, ...) QN_PRINTF(4, 5);
+/* The same for a keyword without which more values satisfy the node, and no fewer: it alone is left out. */
+void qn__schema_refuse_keyword(qn_schema *c, int32_t node, const char *keyword, qn_status status, const char *fmt, ...)
+    QN_PRINTF(5, 6);
+/* The bit of a keyword in left_out; 0 for those that nothing asks for. */
+uint8_t qn__schema_left_out(const char *keyword);
 /* No node's own fault. */
 void qn__schema_fail(qn_schema *c, qn_status status, const char *fmt, ...) QN_PRINTF(3, 4);
 bool qn__schema_step(qn_schema *c); /* false, and failed, when the work becomes too much */
@@ -189,7 +195,8 @@ bool qn__is_whole(qn_val v);
 int32_t qn__member_set(qn_schema *c, const qn_schema_shape *s, const char *key, size_t n);
 int32_t qn__element_set(qn_schema *c, const qn_schema_shape *s, int64_t index);
 int64_t qn__n_prefix(const qn_schema *c, const qn_schema_shape *s); /* elements that have a schema of their own */
-int32_t qn__schema_regex(qn_schema *c, int32_t node, const char *text, size_t n); /* -1, and refused */
+/* keyword: whose value it is, that may be left out; or NULL. -1, and refused. */
+int32_t qn__schema_regex(qn_schema *c, int32_t node, const char *keyword, const char *text, size_t n);
 /* All that is asked of a string but the length. */
 bool qn__string_nfa(qn_schema *c, const qn_schema_shape *s, bool with_length, qn_nfa *out);
 bool qn__regex_finds(qn_schema *c, int32_t regex, const char *text, size_t n);

@@ -190,7 +190,7 @@ static int64_t says_count(const qn_schema *c, int32_t node, const char *keyword,
 static void says_regex(qn_schema *c, int32_t node, const char *text, size_t n, qn_schema_shape *s)
 {
     int32_t *parts = qn__schema_alloc(c, (size_t)s->n_parts + 1, sizeof *parts);
-    const int32_t regex = qn__schema_regex(c, node, text, n);
+    const int32_t regex = qn__schema_regex(c, node, NULL, text, n);
     if (!parts || regex < 0) return;
     for (int32_t i = 0; i < s->n_parts; i++) parts[i] = s->parts[i];
     parts[s->n_parts++] = regex;
