@@ -202,6 +202,7 @@ typedef struct qn_chat_constraint {
     bool single_call;            /* one call, not several */
     const char *response_schema; /* a JSON schema that content satisfies; NULL: any content */
     bool no_reasoning;           /* thinking is off (qn_chat_options.thinking < 0): the answer begins at once */
+    bool loose_response;         /* what of response_schema cannot be held is left out, as of a tool not strict */
 } qn_chat_constraint;
 
 /* A grammar for the answer to that prompt, in the model's own syntax of calls. Reasoning, where the model may reason or

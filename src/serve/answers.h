@@ -33,6 +33,7 @@ typedef struct ask {
     const char *tool_choice;
     bool single_call;
     char *schema;                            /* owned (malloc): JSON schema of content */
+    bool schema_loose;                       /* what of it cannot be held is left out */
     const char *schema_field, *prompt_field; /* of the request, where they were said; NULL: messages, or prompt */
     const char *gbnf;
     qn_sampler_params sampler;

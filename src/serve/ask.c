@@ -152,6 +152,7 @@ bool ask_schema(ask *q, const json_t *schema, const char *field, problem *p)
     free(q->schema);
     q->schema = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
     q->schema_field = field;
+    q->schema_loose = false;
     return q->schema || no_memory(p);
 }
 
@@ -175,13 +176,14 @@ bool ask_grammar(ask *q, const model *m, const qn_prompt *prompt, bool behind, q
             .tool_choice = q->tool_choice,
             .single_call = q->single_call || !m->needs.several_calls,
             .response_schema = q->schema,
+            .loose_response = q->schema_loose,
             .no_reasoning = behind || (q->chat.thinking < 0 && m->needs.thinking_switch),
         };
         status = qn_chat_grammar_create(m->tmpl, m->tok, prompt, &wanted, out, &err);
         if (!q->schema) field = "tools";
         free(tools);
     } else if (q->schema) {
-        status = qn_grammar_create_schema(q->schema, &(qn_schema_options){.whole_fractions = false}, out, &err);
+        status = qn_grammar_create_schema(q->schema, &(qn_schema_options){.widen = q->schema_loose}, out, &err);
     }
     return status == QN_OK || problem_error(p, field, &err);
 }

@@ -179,7 +179,9 @@ bool openai_format(ask *q, const json_t *format, const char *path, problem *p)
     if (wrapped) schema = json_object_get(wrapped, "schema");
     snprintf(inner, sizeof(inner), "%s.json_schema.schema", path);
     if (!schema) return problem_set(p, 400, inner, "the schema is missing");
-    return ask_schema(q, schema, path, p);
+    if (!ask_schema(q, schema, path, p)) return false;
+    q->schema_loose = json_is_false(json_object_get(wrapped ? wrapped : format, "strict"));
+    return true;
 }
 
 bool openai_effort(ask *q, const char *effort, const char *path, problem *p)

@@ -301,7 +301,7 @@ static void bare_rules(qn_constrain *c, const qn_constrain_tool *tools, int n_to
     PUT(c, "r%d", first);
 }
 
-static void put_response(qn_constrain *c, const char *schema)
+static void put_response(qn_constrain *c, const char *schema, bool loose)
 {
     static const qn_mark_id open[] = {QN_MARK_content_open};
     const qn_val value = qn__parse_json(&c->reader->heap, schema, strlen(schema), false);
@@ -313,7 +313,7 @@ static void put_response(qn_constrain *c, const char *schema)
         qn__constrain_fail(c, QN_STATUS_format, "response schema: this is no JSON");
         return;
     }
-    begin_schema(c, value, true, false, true);
+    begin_schema(c, value, !loose, false, true);
     const int rule = qn__json_rule(c, &c->root);
     end_schema(c);
     PUT(c, "\nresponse ::= ");
@@ -370,7 +370,7 @@ static bool put_root(qn_constrain *c, const qn_chat_constraint *o)
     if (!qn__constraining(c)) return false;
     const bool several = !o->single_call && c->reader->several_calls;
     if (calls) calls_rules(c, tools, n, several);
-    if (o->response_schema && !forced) put_response(c, o->response_schema);
+    if (o->response_schema && !forced) put_response(c, o->response_schema, o->loose_response);
     if (free_content && f->bare) bare_rules(c, tools, n);
     const bool channels = free_content && f->thought_channel;
     if (channels && !qn__channel_rules(c, tools, calls ? n : 0, several)) return false;

@@ -262,6 +262,8 @@ def test_refusals():
     refused(400, "max_completion_tokens", "-2", max_completion_tokens=-2)
     refused(400, "response_format.type", "yaml", response_format={"type": "yaml"})
     refused(400, "response_format", "not", response_format={"type": "json_schema", "json_schema": {"schema": {"not": {}}}})
+    loose = {"type": "json_schema", "json_schema": {"schema": {"type": "integer", "not": {}, "maximum": 9}, "strict": False}}
+    assert server.good(PATH, {"messages": SUM, "max_tokens": 1, "response_format": loose})
     refused(400, "grammar", "line", grammar="root = x")
     refused(400, "reasoning_effort", "huge", reasoning_effort="huge")
     assert server.good(PATH, {"messages": SUM, "max_tokens": 1, "reasoning_effort": "max"})

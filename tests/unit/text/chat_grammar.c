@@ -275,6 +275,25 @@ static void refused(const char *name, const qn_chat_constraint *c, qn_status sta
 #define PARAMETERS(keywords) \
     "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": true, \"parameters\": {" keywords "}}}]"
 
+/* What of a schema for content cannot be held is no error where that is asked for; the rest holds. */
+static void loose_responses(void **state)
+{
+    (void)state;
+    int n_marks;
+    qn_chat_template *t;
+    const reader_template *from = reader_templates;
+    assert_int_equal(qn_chat_template_create(from->source, strlen(from->source), &t, NULL), QN_OK);
+    qn_tokenizer *tok = vocabulary(t, false, &n_marks);
+    static const char begun[] = "<|im_start|>assistant\n",
+                      schema[] = "{\"type\": \"integer\", \"not\": {\"const\": 1}}";
+    refused(from->name, &(qn_chat_constraint){.response_schema = schema}, QN_STATUS_unsupported, "\"not\"");
+    const qn_chat_constraint loose = {.response_schema = schema, .loose_response = true};
+    assert_true(takes(t, tok, begun, &loose, "1"));
+    assert_false(takes(t, tok, begun, &loose, "\"x\""));
+    qn_tokenizer_destroy(tok);
+    qn_chat_template_destroy(t);
+}
+
 static void what_cannot_be_held(void **state)
 {
     (void)state;
@@ -452,6 +471,7 @@ int main(void)
         cmocka_unit_test(without_thoughts),
         cmocka_unit_test(held_by_templates_of_models),
         cmocka_unit_test(what_cannot_be_held),
+        cmocka_unit_test(loose_responses),
         cmocka_unit_test(reasoning_stays_free),
         cmocka_unit_test(no_room_for_values),
         cmocka_unit_test(made_under_want),
