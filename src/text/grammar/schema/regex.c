@@ -217,10 +217,16 @@ static qn_rx *class_of(parser *p)
         const bool single = class_atom(p, &rx->chars, &lo);
         if (peek(p) == '-' && p->at + 1 < p->n && p->s[p->at + 1] != ']') {
             p->at++;
-            const bool both = class_atom(p, &rx->chars, &hi) && single;
-            if (!both) BAD_FORMAT(p, at, "a range of which one end is a class");
-            if (both && hi < lo) BAD_FORMAT(p, at, "this range ends before it begins");
-            if (going(p)) add(p, &rx->chars, lo, hi);
+            const bool other = class_atom(p, &rx->chars, &hi);
+            if (single && other) {
+                if (hi < lo) BAD_FORMAT(p, at, "this range ends before it begins");
+                if (going(p)) add(p, &rx->chars, lo, hi);
+                continue;
+            }
+            /* ECMA-262, annex B: beside a class the hyphen is itself */
+            add(p, &rx->chars, '-', '-');
+            if (single) add(p, &rx->chars, lo, lo);
+            if (other) add(p, &rx->chars, hi, hi);
         } else if (single) {
             add(p, &rx->chars, lo, lo);
         }
