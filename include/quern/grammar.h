@@ -30,9 +30,10 @@ typedef struct qn_grammar qn_grammar;
 
 /* GBNF, as llama.cpp writes it: rules `name ::= ...`, "literals" and [character sets] with escapes (\n \r \t \\ \" \[
  * \] \xNN \uNNNN \UNNNNNNNN), . for any character, ( ) | * + ? {m} {m,} {,n} {m,n}, # comments; text is UTF-8. A rule
- * goes on until the next `name ::=`. <think> is the vocabulary's token of that text as such, <[123]> the token of that
- * number, and !<think> any other token but those that end a generation; a token that a grammar names comes where it is
- * named and never as text. `root` (NULL: "root") is the rule that output follows.
+ * ends with its line, but not within brackets or behind `::=` or |, nor where the next line begins with |. <think> is
+ * the vocabulary's token of that text as such, <[123]> the token of that number, and !<think> any other token but those
+ * that end a generation; a token that a grammar names comes where it is named and never as text. `root` (NULL: "root")
+ * is the rule that output follows.
  *
  * format, with line and column, for what is no GBNF, a rule that is not defined, one that begins with itself
  * (left recursion), and where output could never end; limit for a grammar of more than QN_GRAMMAR_MAX_STATES states,

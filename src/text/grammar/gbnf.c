@@ -306,18 +306,22 @@ static bool repetition(parser *p, int64_t *min, int64_t *max)
     return true;
 }
 
-static void repeated(parser *p, int32_t from, int32_t to)
+static bool repeats(parser *p)
 {
-    const size_t begin = p->at;
-    const int32_t first = qn__grammar_state(p->g);
-    int64_t min, max;
-    symbol(p, from, first); /* parsed once to see what follows */
+    const char c = peek(p);
+    return going(p) && (c == '*' || c == '+' || c == '?' || c == '{');
+}
+
+static void part(parser *p, int32_t from, int32_t to, int n_repetitions);
+
+/* A repetition, of what is made already between `from` and `first`: a symbol that begins at `begin` and so many
+ * repetitions of it before this one. */
+static void again(parser *p, size_t begin, int n_before, int32_t from, int32_t first, int32_t to)
+{
+    int64_t min = 1, max = 1;
+    repetition(p, &min, &max);
     skip(p, p->depth > 0);
     if (!going(p)) return;
-    if (!repetition(p, &min, &max)) {
-        empty_edge(p, first, to);
-        return;
-    }
     const size_t end = p->at;
     int32_t here = first; /* behind the first copy */
     int64_t done = 1;
@@ -326,7 +330,7 @@ static void repeated(parser *p, int32_t from, int32_t to)
     for (; done < min && going(p); done++) {
         const int32_t next = qn__grammar_state(p->g);
         p->at = begin;
-        symbol(p, here, next);
+        part(p, here, next, n_before);
         here = next;
     }
     empty_edge(p, here, to);
@@ -334,18 +338,33 @@ static void repeated(parser *p, int32_t from, int32_t to)
         const int32_t loop = qn__grammar_state(p->g), back = qn__grammar_state(p->g);
         empty_edge(p, here, loop);
         p->at = begin;
-        symbol(p, loop, back);
+        part(p, loop, back, n_before);
         empty_edge(p, back, to);
         empty_edge(p, back, loop);
     }
     for (; done < max && going(p); done++) {
         const int32_t next = qn__grammar_state(p->g);
         p->at = begin;
-        symbol(p, here, next);
+        part(p, here, next, n_before);
         empty_edge(p, next, to);
         here = next;
     }
     p->at = end;
+}
+
+/* A symbol and what repeats it, so many times or (-1) as often as there is one: "a"?* is ("a"?)*. */
+static void part(parser *p, int32_t from, int32_t to, int n_repetitions)
+{
+    const size_t begin = p->at;
+    int32_t here = qn__grammar_state(p->g);
+    symbol(p, from, here);
+    skip(p, p->depth > 0);
+    for (int n = 0; n != n_repetitions && repeats(p); n++) {
+        const int32_t next = qn__grammar_state(p->g);
+        again(p, begin, n, from, here, next);
+        here = next;
+    }
+    if (going(p)) empty_edge(p, here, to);
 }
 
 static void alternatives(parser *p, int32_t from, int32_t to, bool nested)
@@ -358,7 +377,7 @@ static void alternatives(parser *p, int32_t from, int32_t to, bool nested)
             const char c = peek(p);
             if (!going(p) || c == '|' || c == ')' || c == '\0' || (c == '\n' && !nested)) break;
             const int32_t next = qn__grammar_state(p->g);
-            repeated(p, here, next);
+            part(p, here, next, -1);
             here = next;
         }
         empty_edge(p, here, to);

@@ -127,6 +127,17 @@ static uint32_t random_next(uint64_t *x)
     return (uint32_t)(*x >> 33);
 }
 
+/* What repeats a symbol may be repeated itself. */
+static void repetitions_of_repetitions(void **state)
+{
+    (void)state;
+    ACCEPTS("root ::= \"a\"?* \"b\"", "+b", "+ab", "+aaab", "~a", "-c");
+    ACCEPTS("root ::= \"a\"{2}{3}", "+aaaaaa", "~aaaaa", "-aaaaaaa", "~aa", "~");
+    ACCEPTS("root ::= [ab]{2} + ? \"c\"", "+c", "+abc", "+abbac", "-ac", "-abac");
+    ACCEPTS("root ::= (\"a\" {2,3}\n{2}) \"b\"{0}*", "+aaaa", "+aaaaa", "+aaaaaa", "~aaa", "-aaaaaaa", "-aaaab");
+    ACCEPTS("root ::= x{0,2}{2}+ \"!\"\nx ::= \"a\" | \"bc\"", "+!", "+abca!", "+bcbcbcbcbc!", "-b!", "~a");
+}
+
 static void random_json(void **state)
 {
     (void)state;
@@ -335,6 +346,10 @@ static void refusals(void **state)
     refuses("root ::= \"a\"{1000000}", QN_STATUS_format, "repetitions");
     refuses("root ::= \"a\"{99999} \"b\"{99999} \"c\"{99999}", QN_STATUS_limit, "states");
     refuses("root ::= (((\"a\"{999}){999}){999}){999}", QN_STATUS_limit, "states");
+    refuses("root ::= \"a\"{999}{999}{999}{999}", QN_STATUS_limit, "states");
+    char *stars = repeated("root ::= \"a\"", "*", 60000, "");
+    refuses(stars, QN_STATUS_limit, "states");
+    qn_free(stars);
     refuses("root ::= \"a\"\nroot ::= \"b\"", QN_STATUS_format, "line 2, column 1: rule \"root\" is defined twice");
     refuses("root ::= root \"a\" | \"b\"", QN_STATUS_format, "begins with itself");
     refuses("root ::= a\na ::= b? c\nb ::= \"x\"\nc ::= a", QN_STATUS_format, "begins with itself");
@@ -430,11 +445,17 @@ static void failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(acceptance),        cmocka_unit_test(random_json),         cmocka_unit_test(masks_are_exact),
+        cmocka_unit_test(acceptance),
+        cmocka_unit_test(repetitions_of_repetitions),
+        cmocka_unit_test(random_json),
+        cmocka_unit_test(masks_are_exact),
         cmocka_unit_test(impossible_tokens),
 
-        cmocka_unit_test(sampling),          cmocka_unit_test(sampling_many),       cmocka_unit_test(refusals),
-        cmocka_unit_test(long_outputs),      cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(sampling),
+        cmocka_unit_test(sampling_many),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(long_outputs),
+        cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, make_tokenizer, free_tokenizer);
 }
