@@ -81,6 +81,7 @@ static void begin_value(qn_chat_reader *r)
     qn__str_deinit(&out);
     r->has_keys = true;
     r->skip_line = r->marks[opens[r->variant]].line_after;
+    r->inner = 0;
     qn__str_clear(&r->held);
     r->step = VALUE;
 }
@@ -135,6 +136,32 @@ static void put_value(qn_chat_reader *r, size_t n)
     qn__read_take(r, n);
 }
 
+/* Of tags within tags those with the value's own key are counted: the first that closes may be an inner one's. PART
+ * where one could stand here, WHOLE where one does, or where the value goes on for another reason. */
+static qn_match inner_tag(qn_chat_reader *r, size_t at, size_t *len)
+{
+    enum { MOST = 128 };
+    qn_sym open[MOST];
+    const qn_mark *next = &r->marks[QN_MARK_string_next], *named = &r->marks[QN_MARK_string_open];
+    const size_t left = r->n_in - r->at - at;
+    int key = 0, n = 0;
+    while (key < next->n && next->s[key] != QN_SYM_key) key++;
+    const int behind = key + 1 + named->n; /* a tag's end, and then another's beginning */
+    if (behind >= next->n || next->n - key + 1 > MOST) return QN_NO_MATCH;
+    for (int i = behind; i < next->n; i++) open[n++] = next->s[i];
+    open[n++] = QN_SYM_key;
+    for (int i = 0; i < named->n; i++) open[n++] = named->s[i];
+    for (int ends = 0; ends <= (r->inner > 0); ends++) {
+        const qn_mark m = {.s = ends ? next->s : open, .n = ends ? behind : n};
+        const qn_match match =
+            qn__mark_match(&m, r->in + r->at + at, left, r->end, r->key.data ? r->key.data : "", r->key.len, len, NULL);
+        if (match == QN_WHOLE_MATCH) r->inner += ends ? -1 : 1;
+        if (match != QN_NO_MATCH) return match;
+    }
+    *len = 1;
+    return r->inner > 0 ? QN_WHOLE_MATCH : QN_NO_MATCH;
+}
+
 static qn_step read_value(qn_chat_reader *r)
 {
     const qn_mark_id *ends = closes[r->variant];
@@ -146,7 +173,15 @@ static qn_step read_value(qn_chat_reader *r)
         if (w[0] == '\n') return qn__read_take(r, 1), QN_STEP_on;
     }
     qn_match m = QN_NO_MATCH;
+    const bool nests = r->found->nested && r->types != QN_TYPE_string;
     for (; plain < n && m == QN_NO_MATCH; plain++) {
+        if (nests) m = inner_tag(r, plain, &len);
+        if (m == QN_PART_MATCH) break;
+        if (m == QN_WHOLE_MATCH) {
+            m = QN_NO_MATCH;
+            plain += len - 1;
+            continue;
+        }
         const bool line = w[plain] == '\n' && (r->marks[ends[0]].line_before || r->marks[ends[1]].line_before);
         if (line && plain + 1 == n && !r->end) m = QN_PART_MATCH;
         if (line && plain + 1 < n) m = find_mark(r, plain + 1, ends, 2, &which, &len);

@@ -84,6 +84,7 @@ struct qn_chat_reader {
     bool in_header, in_array, has_arguments, has_keys;
     int variant;    /* of tagged values */
     int types;      /* of the value */
+    int inner;      /* tags with its key that are open within it */
     bool skip_line; /* a newline that comes now is not the value's */
     qn_val value_schema;
 };

@@ -282,6 +282,24 @@ static void closed_behind_two(void **state)
     }
 }
 
+/* Of tags within tags one may have the name of that around it. */
+static void tags_of_the_same_name(void **state)
+{
+    (void)state;
+#define INVOKE(arguments) "]~[<calls>\n]~[<invoke name=\"get_weather\">" arguments "]~[</invoke>\n]~[</calls>"
+    says_with("nested", 5, READER_TOOLS, NULL, INVOKE("]~[<o>]~[<o>1]~[</o>]~[</o>]~[<n>2]~[</n>"), false,
+              "null, \"tool_calls\": [" F("get_weather", "{\\\"o\\\": {\\\"o\\\": 1}, \\\"n\\\": 2}") "]}");
+    says_with("nested", 5, READER_TOOLS, NULL,
+              INVOKE("]~[<o>]~[<x>1]~[</x>]~[<o>]~[<o>2]~[</o>]~[<e>3]~[</e>]~[</o>]~[</o>"), false,
+              "null, \"tool_calls\": [" F("get_weather",
+                                          "{\\\"o\\\": {\\\"x\\\": 1, \\\"o\\\": {\\\"o\\\": 2, \\\"e\\\": "
+                                          "3}}}") "]}");
+    /* in a text it is text */
+    says_with("nested", 5, READER_TOOLS, NULL, INVOKE("]~[<s>]~[<s>1]~[</s>"), false,
+              "null, \"tool_calls\": [" F("get_weather", "{\\\"s\\\": \\\"]~[<s>1\\\"}") "]}");
+#undef INVOKE
+}
+
 /* Ids that have to be nine letters and digits are told from what stands around them. */
 static void ids_of_nine(void **state)
 {
@@ -369,6 +387,7 @@ int main(void)
         cmocka_unit_test(names_of_arguments),
         cmocka_unit_test(calls_without_a_mark),
         cmocka_unit_test(closed_behind_two),
+        cmocka_unit_test(tags_of_the_same_name),
         cmocka_unit_test(ids_of_nine),
         cmocka_unit_test(headers),
         cmocka_unit_test(made_under_want),
