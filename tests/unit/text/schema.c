@@ -301,6 +301,42 @@ static void comparisons_are_counted(void **state)
     qn__str_deinit(&text);
 }
 
+/* Formats whose length is bounded: what comes has it, and most of what has it comes. */
+static void long_formats(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schema, *begin, *end;
+        int most, more; /* characters between the two that are taken, and that are not */
+    } cases[] = {
+        {"{\"format\":\"uri\",\"minLength\":1,\"maxLength\":2083,\"type\":\"string\"}", "https://example.com/", "",
+         1700, 2064},
+        {"{\"format\":\"uri\",\"maxLength\":2083,\"type\":\"string\"}", "http://u@[::1]:80/%20?q=", "#f", 1700, 2058},
+        {"{\"format\":\"uri\",\"maxLength\":2083,\"type\":\"string\"}", "urn:", "", 500, 2080},
+        {"{\"format\":\"uri\",\"maxLength\":120,\"type\":\"string\"}", "http://a.example/", "?b", 40, 102},
+        {"{\"format\":\"email\",\"minLength\":3,\"maxLength\":254,\"type\":\"string\"}", "a@b.", ".c", 63, 64},
+        {"{\"format\":\"email\",\"maxLength\":254,\"type\":\"string\"}", "a", "@b.c", 63, 250},
+    };
+    char text[3000];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        qn_grammar *g;
+        qn_matcher *m;
+        qn_error err;
+        if (qn_grammar_create_schema(cases[i].schema, NULL, &g, &err) != QN_OK) fail_msg("%s", err.text);
+        assert_int_equal(qn_matcher_create(g, tok, &m, &err), QN_OK);
+        for (int k = 0; k < 3; k++) {
+            const int n = k == 0 ? 1 : k == 1 ? cases[i].most : cases[i].more;
+            int at = snprintf(text, sizeof text, "\"%s", cases[i].begin);
+            memset(text + at, 'x', (size_t)n);
+            snprintf(text + at + n, sizeof text - (size_t)(at + n), "%s\"", cases[i].end);
+            if (takes(m, text) != (k < 2)) fail_msg("%s: %d characters", cases[i].schema, n);
+        }
+        assert_false(takes(m, "\"\"") || takes(m, "\"x\"") || takes(m, "\"http://a b\"") || takes(m, "\"@b\""));
+        qn_matcher_destroy(m);
+        qn_grammar_destroy(g);
+    }
+}
+
 /* Of a tool that is not strict the place that takes too many states becomes any value; the others stay. */
 static void what_is_too_large_widens(void **state)
 {
@@ -362,6 +398,7 @@ int main(void)
         cmocka_unit_test(beside_gbnf),
         cmocka_unit_test(limits),
         cmocka_unit_test(comparisons_are_counted),
+        cmocka_unit_test(long_formats),
         cmocka_unit_test(what_is_too_large_widens),
         cmocka_unit_test(failing_allocations),
     };

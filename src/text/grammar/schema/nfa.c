@@ -299,6 +299,91 @@ qn_status qn__nfa_both(qn_arena *arena, const qn_nfa *a, const qn_nfa *b, qn_nfa
     return qn__nfa_finish(&made, out, err);
 }
 
+/* The states and edges of `a`, from state `base` on. */
+static void add_all(qn_nfa_builder *b, const qn_nfa *a, int32_t base)
+{
+    for (int32_t s = 0; s < a->n_states; s++) qn__nfa_add_state(b, a->accept[s]);
+    for (int32_t s = 0; s < a->n_states; s++)
+        for (int32_t i = a->begin[s]; i < a->begin[s + 1]; i++)
+            qn__nfa_add_edge(b, base + s, base + a->edges[i].to, a->edges[i].lo, a->edges[i].hi);
+}
+
+/* `from` goes on as the first state of `a` does. */
+static void add_first(qn_nfa_builder *b, int32_t from, const qn_nfa *a, int32_t base)
+{
+    for (int32_t i = a->begin[0]; i < a->begin[1]; i++)
+        qn__nfa_add_edge(b, from, base + a->edges[i].to, a->edges[i].lo, a->edges[i].hi);
+}
+
+qn_status qn__nfa_then(qn_arena *arena, const qn_nfa *a, const qn_nfa *b, qn_nfa *out, qn_error *err)
+{
+    qn_nfa_builder made = {.arena = arena};
+    if (a->n_states == 0 || b->n_states == 0) return *out = (qn_nfa){0}, QN_OK;
+    add_all(&made, a, 0);
+    add_all(&made, b, a->n_states);
+    for (int32_t s = 0; s < a->n_states && !made.too_many && !made.nomem; s++) {
+        if (!a->accept[s]) continue;
+        made.accept[s] = b->accept[0];
+        add_first(&made, s, b, a->n_states);
+    }
+    return qn__nfa_finish(&made, out, err);
+}
+
+qn_status qn__nfa_either(qn_arena *arena, const qn_nfa *a, const qn_nfa *b, qn_nfa *out, qn_error *err)
+{
+    qn_nfa_builder made = {.arena = arena};
+    if (a->n_states == 0 || b->n_states == 0) return *out = a->n_states ? *a : *b, QN_OK;
+    qn__nfa_add_state(&made, a->accept[0] || b->accept[0]);
+    add_all(&made, a, 1);
+    add_all(&made, b, 1 + a->n_states);
+    add_first(&made, 0, a, 1);
+    add_first(&made, 0, b, 1 + a->n_states);
+    return qn__nfa_finish(&made, out, err);
+}
+
+static bool goes_on_alike(const qn_nfa *a, int32_t x, int32_t y)
+{
+    const int32_t n = a->begin[x + 1] - a->begin[x];
+    return a->accept[x] == a->accept[y] && n == a->begin[y + 1] - a->begin[y] &&
+           (n == 0 || memcmp(a->edges + a->begin[x], a->edges + a->begin[y], (size_t)n * sizeof *a->edges) == 0);
+}
+
+/* For each state the first that goes on alike; how many are others. */
+static int32_t find_alike(const qn_nfa *a, int32_t *first, int32_t *slots, uint32_t n_slots)
+{
+    int32_t n_alike = 0;
+    memset(slots, 0, n_slots * sizeof *slots);
+    for (int32_t s = 0; s < a->n_states; s++) {
+        const size_t n = (size_t)(a->begin[s + 1] - a->begin[s]);
+        uint32_t at =
+            (uint32_t)qn__hash(QN_HASH_INIT + a->accept[s], n ? a->edges + a->begin[s] : NULL, n * sizeof *a->edges) &
+            (n_slots - 1);
+        while (slots[at] && !goes_on_alike(a, slots[at] - 1, s)) at = (at + 1) & (n_slots - 1);
+        if (!slots[at]) slots[at] = s + 1;
+        first[s] = slots[at] - 1;
+        n_alike += first[s] != s;
+    }
+    return n_alike;
+}
+
+qn_status qn__nfa_reduce(qn_arena *arena, qn_nfa *a, qn_error *err)
+{
+    uint32_t n_slots = 16;
+    while (n_slots < 2 * (uint32_t)a->n_states) n_slots *= 2;
+    int32_t *first = qn__arena_array(arena, (size_t)a->n_states + 1, sizeof *first);
+    int32_t *slots = qn__arena_array(arena, n_slots, sizeof *slots);
+    if (!first || !slots) return QN_FAIL(err, nomem, "out of memory: %d states of a pattern", a->n_states);
+    while (a->n_states && find_alike(a, first, slots, n_slots)) {
+        qn_nfa_builder made = {.arena = arena};
+        for (int32_t s = 0; s < a->n_states; s++) qn__nfa_add_state(&made, a->accept[s] && first[s] == s);
+        for (int32_t s = 0; s < a->n_states; s++)
+            for (int32_t i = a->begin[s]; first[s] == s && i < a->begin[s + 1]; i++)
+                qn__nfa_add_edge(&made, s, first[a->edges[i].to], a->edges[i].lo, a->edges[i].hi);
+        QN_TRY(qn__nfa_finish(&made, a, err));
+    }
+    return QN_OK;
+}
+
 /* Sets of states, for what is not accepted. */
 typedef struct subsets {
     int32_t *members;

@@ -49,8 +49,10 @@ bool qn__string_nfa(qn_schema *c, const qn_schema_shape *s, bool with_length, qn
         any = true;
     }
     if (with_length && (s->min > 0 || s->max >= 0 || !any) && status == QN_OK) {
-        status = qn__nfa_length(&c->arena, s->min, s->max, &next, &err);
-        if (any && status == QN_OK) status = qn__nfa_both(&c->arena, out, &next, out, &err);
+        const char *pattern = s->n_parts == 1 ? c->regexes[s->parts[0]].text : "";
+        const bool done = qn__format_within(&c->arena, pattern, s->min, s->max, out, &status, &err);
+        if (!done) status = qn__nfa_length(&c->arena, s->min, s->max, &next, &err);
+        if (!done && any && status == QN_OK) status = qn__nfa_both(&c->arena, out, &next, out, &err);
         if (!any) *out = next;
     }
     if (status == QN_STATUS_nomem)

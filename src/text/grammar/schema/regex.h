@@ -37,6 +37,11 @@ qn_status qn__nfa_length(qn_arena *arena, int64_t min, int64_t max, qn_nfa *out,
 qn_status qn__nfa_other_than(qn_arena *arena, const char *const *texts, const uint32_t *n_bytes, int32_t n, qn_nfa *out,
                              qn_error *err);
 qn_status qn__nfa_both(qn_arena *arena, const qn_nfa *a, const qn_nfa *b, qn_nfa *out, qn_error *err);
+/* Without states that go on as others do. */
+qn_status qn__nfa_reduce(qn_arena *arena, qn_nfa *a, qn_error *err);
+/* One of a, then one of b; one of a or of b. */
+qn_status qn__nfa_then(qn_arena *arena, const qn_nfa *a, const qn_nfa *b, qn_nfa *out, qn_error *err);
+qn_status qn__nfa_either(qn_arena *arena, const qn_nfa *a, const qn_nfa *b, qn_nfa *out, qn_error *err);
 qn_status qn__nfa_not(qn_arena *arena, const qn_nfa *a, qn_nfa *out, qn_error *err);
 /* Whether it takes a text of UTF-8; false for want of memory too, *nomem then. */
 bool qn__nfa_accepts(const qn_nfa *a, const char *text, size_t n, bool *nomem);

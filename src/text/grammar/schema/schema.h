@@ -169,6 +169,10 @@ int32_t qn__schema_node_at(const qn_schema *c, const qn_val *value);            
 const qn_val *qn__schema_get(const qn_schema *c, int32_t node, const char *keyword); /* NULL: it has none */
 int32_t qn__schema_ref(qn_schema *c, int32_t node, const qn_vstr *ref);              /* -1, and refused */
 const char *qn__format_pattern(const qn_vstr *name);                                 /* NULL: not known */
+/* Of a format whose pattern that is, strings of at most max characters, where counting them all takes too many states:
+ * each part has a most of its own, so that not all come that might. False: not a format for which that is done. */
+bool qn__format_within(qn_arena *arena, const char *pattern, int64_t min, int64_t max, qn_nfa *out, qn_status *status,
+                       qn_error *err);
 
 /* ---- shapes.c, parts.c ----------------------------------------------------------------------------------- */
 
