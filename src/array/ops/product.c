@@ -68,6 +68,30 @@ qn_tensor *qn_addmm(qn_tensor *c, qn_tensor *a, qn_tensor *b, double beta, doubl
                      (qn_tensor *[]){a, b, c}, 3);
 }
 
+/* The kernels read weights and biases by rows, from the first on, whose elements are neighbours. */
+static bool lies_in_rows(const qn_tensor *t)
+{
+    const qn_layout *l = &of(t)->layout;
+    if (l->rank == 0 || qn_dtype_get(of(t)->storage->dtype)->class_ == QN_CLASS_block) return true;
+    if (l->dim[l->rank - 1] > 1 && l->stride[l->rank - 1] != 1) return false;
+    return l->rank == 1 || l->dim[0] <= 1 || l->stride[0] >= 0;
+}
+
+static qn_tensor *linear_by_rows(qn_tensor *const *given, int n)
+{
+    qn_tensor *src[3] = {given[0]}, *y = NULL;
+    bool good = true;
+    for (int i = 1; i < n; i++) {
+        src[i] = lies_in_rows(given[i]) ? given[i] : qn_contiguous(given[i]);
+        good = good && src[i] != NULL;
+    }
+    if (good) y = qn__plain(QN_OP_linear, NULL, (qn_target){0}, src, n);
+    for (int i = 1; i < n; i++) {
+        if (src[i] != given[i]) qn_release(src[i]);
+    }
+    return y;
+}
+
 /* The graph's `linear` computes in F32, from weights in any format; other types go by way of matmul. */
 static qn_tensor *linear_as_matmul(qn_tensor *x, qn_tensor *w, qn_tensor *b)
 {
@@ -91,8 +115,7 @@ qn_tensor *qn_linear(qn_tensor *x, qn_tensor *w, qn_tensor *b)
                       qn_dtype_get(of(x)->storage->dtype)->name, qn_dtype_get(of(w)->storage->dtype)->name);
         return NULL;
     }
-    if (of(x)->storage->dtype == QN_DTYPE_F32 || of(w)->layout.rank != 2)
-        return qn__plain(QN_OP_linear, NULL, (qn_target){0}, src, n);
+    if (of(x)->storage->dtype == QN_DTYPE_F32 || of(w)->layout.rank != 2) return linear_by_rows(src, n);
     if (of(x)->layout.rank > 0 && of(x)->layout.dim[of(x)->layout.rank - 1] != of(w)->layout.dim[1]) {
         (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "linear: x %s with weight %s: inner sizes %lld and %lld differ",
                       QN_TEXT_OF(x), QN_TEXT_OF(w), (long long)of(x)->layout.dim[of(x)->layout.rank - 1],

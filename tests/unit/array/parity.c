@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/array/parity.c -- the same calls as in PyTorch: parity.inc, parity_forms.inc and
- * parity_out.inc, made by tests/oracle/parity.py, parity_forms.py and parity_out.py, say what it gives. What PyTorch
- * refuses, at once or, for indices, when the value is looked at, is an error here too, and leaves the sources as they
- * were. */
+/* tests/unit/array/parity.c -- the same calls as in PyTorch: parity.inc, parity_forms.inc,
+ * parity_out.inc and parity_edges.inc, made by the scripts of these names in tests/oracle, say what it gives. What
+ * PyTorch refuses, at once or, for indices, when the value is looked at, is an error here too, and leaves the sources
+ * as they were. */
 #include "rig.h"
 
 static double *numbers(int64_t seed, qn_dtype dtype, int64_t n)
@@ -70,6 +70,12 @@ static int n_parts;
 static float static_data[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static qn_tensor *stayed(qn_tensor *y) { return y == z && qn_data(y) == z_at ? y : NULL; }
 
+/* The gradient of the sum of y to z. */
+static qn_tensor *gradient_of(qn_tensor *y)
+{
+    return y != NULL && qn_backward(qn_sum(y, QN_ALL, false)) == QN_OK ? qn_grad(z) : NULL;
+}
+
 /* Part i of those that split_sizes gives. */
 static qn_tensor *size_part(qn_tensor *x, int dim, int i, const int64_t *list, int n)
 {
@@ -86,6 +92,7 @@ static qn_tensor *index_of(qn_context *c, int64_t seed, int64_t n, qn_shape shap
 
 #define in_place(x, call)      (z = (x), z_at = qn_data(z), stayed(call))
 #define seen_in(x, call)       (z = (x), (call) != NULL ? z : NULL)
+#define gradient(x, call)      (z = qn_requires_grad_((x), true), gradient_of(call))
 #define which(call)            ((call) != NULL ? second : NULL)
 #define part(fn, x, n, dim, i) (n_parts = fn((x), n, dim, parts, 16), n_parts > (i) ? parts[i] : NULL)
 #define sizes(x, dim, i, ...) \
@@ -98,6 +105,7 @@ static qn_tensor *index_of(qn_context *c, int64_t seed, int64_t n, qn_shape shap
 #define cat2(a, b, dim)     qn_cat((qn_tensor *[]){a, b}, 2, dim)
 #define stack2(a, b, dim)   qn_stack((qn_tensor *[]){a, b}, 2, dim)
 #define index2(x, i, j)     qn_index(x, (qn_tensor *[]){i, j}, 2)
+#define flip(x, d)          qn_flip(x, &(int){d}, 1)
 #define put1(x, i, v, add)  qn_index_put(x, (qn_tensor *[]){i}, 1, v, add)
 #define pads(x, mode, ...)  qn_pad(x, (int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), mode, 0)
 /* clang-format off */
@@ -187,6 +195,7 @@ static void end_row(qn_context *c)
 #include "parity.inc"
 #include "parity_forms.inc"
 #include "parity_out.inc"
+#include "parity_edges.inc"
 
 static void like_pytorch(void **state)
 {
@@ -195,6 +204,7 @@ static void like_pytorch(void **state)
     for (size_t i = 0; i < sizeof parity_parts / sizeof *parity_parts; i++) parity_parts[i](c);
     for (size_t i = 0; i < sizeof parity_forms_parts / sizeof *parity_forms_parts; i++) parity_forms_parts[i](c);
     for (size_t i = 0; i < sizeof parity_out_parts / sizeof *parity_out_parts; i++) parity_out_parts[i](c);
+    for (size_t i = 0; i < sizeof parity_edges_parts / sizeof *parity_edges_parts; i++) parity_edges_parts[i](c);
     qn_context_destroy(c);
     print_message("%d rows\n", n_rows);
     assert_int_equal(n_bad, 0);
