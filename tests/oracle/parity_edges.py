@@ -27,5 +27,5 @@ for text, form, k, m in FORMS:
     case('qn_linear(X(1, F32, 2, %d), %s, NULL)' % (k, text.replace('F32', 'F16')), lambda: F.linear(X(1, F32, 2, k), form(X(2, F16, 3, 4)).float()))
 case('gradient(X(3, F32, 1), qn_linear(X(1, F32, 2, 3), X(2, F32, 4, 3), qn_expand(z, qn_shape_of(4))))',
      lambda: grad(X(3, F32, 1), lambda b: F.linear(X(1, F32, 2, 3), X(2, F32, 4, 3), b.expand(4))))
-#MORE
+__MORE__
 end()

@@ -282,7 +282,8 @@ static qn_node *write_over(qn_context *ctx, qn_storage *s, qn_node *dst, qn_node
     return update_node(ctx, s, QN_OP_assign, NULL, (qn_node *[]){dst, x}, 2);
 }
 
-/* Gives a storage whose value is pending its memory now, and a node that writes the value there. */
+/* Gives a storage whose value is pending its memory now, and a node that writes the value there. The value may have
+ * the shape of a view of the whole that was written; it is as dense as the memory. */
 static bool land(qn_storage *s)
 {
     if (s->memory != NULL) return root_of(s) != NULL;
@@ -294,7 +295,8 @@ static bool land(qn_storage *s)
     if (qn__memory_get(ctx, s->place, bytes, &m, qn__err(ctx)) != QN_OK) return false;
     s->memory = m;
     s->value = NULL;
-    qn_node *leaf = root_of(s), *u = leaf != NULL ? write_over(ctx, s, leaf, value) : NULL;
+    qn_node *leaf = root_of(s), *dst = leaf != NULL ? qn__node_view(ctx, leaf, &value->layout) : NULL,
+            *u = dst != NULL ? write_over(ctx, s, dst, value) : NULL;
     if (u == NULL) { /* then it is a computed value without memory again */
         qn__roll_back(ctx, mark);
         s->value = value;

@@ -81,6 +81,36 @@ static void seen_by_all(void **state)
     context_end(c);
 }
 
+/* The value that a storage gets before it has memory may have another shape than its tensors. */
+static void through_a_view_of_another_shape_first(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *b = qn_mul_number(qn_ones(c, qn_shape_of(2, 3), F32), 2);
+    GOOD(c, qn_add_number_(qn_view_as(b, qn_shape_of(6)), 1));
+    GOOD(c, qn_mul_number_(qn_select(b, 0, 0), 3));
+    EXPECT(b, 9, 9, 9, 3, 3, 3);
+
+    b = qn_ones(c, qn_shape_of(1, 2, 3), F32); /* a batch of one */
+    GOOD(c, qn_zero_(qn_select(b, 0, 0)));
+    GOOD(c, qn_fill_(qn_select(qn_select(b, 0, 0), 0, 1), 1));
+    EXPECT(b, 0, 0, 0, 1, 1, 1);
+
+    b = qn_mul_number(qn_ones(c, qn_shape_of(2, 3), F32), 2); /* a write that the kernel makes */
+    GOOD(c, qn_add_number_(qn_view_as(b, qn_shape_of(6)), 1));
+    GOOD(c, qn_index_add_(b, 0, qn_from_data(c, (int64_t[]){1}, qn_shape_of(1), QN_DTYPE_I64),
+                          qn_ones(c, qn_shape_of(1, 3), F32), 1));
+    EXPECT(b, 3, 3, 3, 4, 4, 4);
+
+    qn_tensor *x = leaf(c, qn_shape_of(2, 3)), *y = qn_mul(x, x);
+    GOOD(c, qn_mul_number_(qn_view_as(y, qn_shape_of(3, 2)), 2));
+    GOOD(c, qn_mul_number_(qn_select(y, 0, 0), 3));
+    back(c, y);
+    EXPECT(qn_grad(x), 12, 48, 108, 64, 100, 144);
+    EXPECT(y, 6, 24, 54, 32, 50, 72);
+    context_end(c);
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -420,6 +450,7 @@ int main(void)
         cmocka_unit_test(not_finite_in_16_bits),
         cmocka_unit_test(into_parts),
         cmocka_unit_test(seen_by_all),
+        cmocka_unit_test(through_a_view_of_another_shape_first),
         cmocka_unit_test(refused),
         cmocka_unit_test(no_cycles),
         cmocka_unit_test(checkpoints),
