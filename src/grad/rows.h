@@ -35,9 +35,11 @@ static inline qn_node *divide(const qn_grad_task *t, qn_node *a, qn_node *b)
 }
 static inline qn_node *neg(const qn_grad_task *t, qn_node *a) { return qn__unary(t->g, QN_OP_neg, a); }
 static inline qn_node *square(const qn_grad_task *t, qn_node *a) { return qn__unary(t->g, QN_OP_square, a); }
+/* As of any product with a number, 16 bits are rounded to but once. */
 static inline qn_node *times(const qn_grad_task *t, qn_node *a, double v)
 {
-    return v == 1.0 ? a : qn__mul(t->g, a, number(t, v));
+    const qn_dtype d = t->dy->dtype, wide = d == QN_DTYPE_F16 || d == QN_DTYPE_BF16 ? QN_DTYPE_F32 : d;
+    return v == 1.0 ? a : qn__mul(t->g, a, qn__full(t->g, wide, &(qn_shape){0}, qn__value(v)));
 }
 static inline qn_node *plus(const qn_grad_task *t, qn_node *a, double v) { return qn__add(t->g, a, number(t, v)); }
 /* cond ? a : 0 and cond ? 0 : a; a may be infinite or NaN where it is not taken. */
@@ -49,7 +51,12 @@ static inline qn_node *except_where(const qn_grad_task *t, qn_node *cond, qn_nod
 {
     return qn__where(t->g, cond, number(t, 0.0), a);
 }
-/* The gradient of source i, summed over what broadcasting had stretched it by. */
-static inline void give(qn_grad_task *t, int i, qn_node *dx) { t->dx[i] = qn__grad_sum_to(t->g, dx, &t->shape[i]); }
+/* The gradient of source i, summed over what broadcasting had stretched it by. A number in F32 among 16 bits gets its
+ * own in F32. */
+static inline void give(qn_grad_task *t, int i, qn_node *dx)
+{
+    dx = qn__grad_sum_to(t->g, dx, &t->shape[i]);
+    t->dx[i] = dx != NULL && dx->dtype != t->dtype[i] ? qn__copy(t->g, dx, t->dtype[i]) : dx;
+}
 
 #endif

@@ -167,6 +167,8 @@ typedef struct qn_op_info {
     const char *formula;
 } qn_op_info;
 const qn_op_info *qn__op_info(qn_op op);
+/* A product or quotient, whose second source may be one number (0-d) in F32 where the first is F16 or BF16. */
+bool qn__op_scales(qn_op op);
 /* What the node must touch and compute, in the units of its row of ops.def. All 0 for leaves and views. */
 qn_trace_node_cost qn__node_cost(const qn_node *n);
 /* For backends: `count` nodes of this op took `ns`; see qn_op_metrics_snapshot. */

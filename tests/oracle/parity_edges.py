@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: MIT
 """The fourth table behind tests/unit/array/parity.c: corners that no other table reaches, and gradients there.
 Usage: parity_edges.py > tests/unit/array/parity_edges.inc   (needs torch)"""
+import warnings
+
 import torch
 import torch.nn.functional as F
 from parity_rows import *
+
+warnings.simplefilter('ignore')
 
 
 def grad(x, fn):
@@ -27,5 +31,38 @@ for text, form, k, m in FORMS:
     case('qn_linear(X(1, F32, 2, %d), %s, NULL)' % (k, text.replace('F32', 'F16')), lambda: F.linear(X(1, F32, 2, k), form(X(2, F16, 3, 4)).float()))
 case('gradient(X(3, F32, 1), qn_linear(X(1, F32, 2, 3), X(2, F32, 4, 3), qn_expand(z, qn_shape_of(4))))',
      lambda: grad(X(3, F32, 1), lambda b: F.linear(X(1, F32, 2, 3), X(2, F32, 4, 3), b.expand(4))))
+# ---- numbers beside 16 bits ----
+HUGE = (('mul', 0.1), ('mul', 70000.0), ('mul', 0.998), ('mul', float('inf')), ('div', 3.14159), ('div', 1e6), ('div', 0.1), ('div', 0.0), ('floor_divide', 0.1),
+        ('floor_divide', 0.3), ('trunc_divide', 0.1), ('trunc_divide', 70000.0), ('add', 0.1), ('sub', 0.998), ('remainder', 0.1), ('fmod', 0.3), ('lt', 0.1))
+
+
+def of(name, a, b):
+    if name == 'trunc_divide':
+        return torch.div(a, b, rounding_mode='trunc')
+    return getattr(torch, name)(a, b)
+
+
+def exact(text, fn):
+    """Every bit of what has 16."""
+    case('qn_to(%s, QN_DTYPE_F64)' % text, lambda: fn().double())
+
+
+for d in 'F16', 'BF16':
+    D = TYPES[d]
+    for name, v in HUGE:
+        n = 'INFINITY' if v == float('inf') else repr(v)
+        for x, y in ('X(1, %s, 2, 3)', X(1, D, 2, 3)), ('X(1, %s, 1)', X(1, D, 1)), ('qn_select(X(1, %s, 3), 0, 1)', X(1, D, 3)[1]):
+            exact('qn_%s_number(%s, %s)' % (name, x % d, n), lambda: of(name, y, v))
+        if name != 'lt':
+            exact('in_place(X(1, %s, 5), qn_%s_number_(z, %s))' % (d, name, n), lambda: of(name, X(1, D, 5), v))
+        for s in 'F32', 'F64':
+            one = 'qn_scalar(c, %s, QN_DTYPE_%s)' % (n, s)
+            exact('qn_%s(X(1, %s, 2, 3), %s)' % (name, d, one), lambda: of(name, X(1, D, 2, 3), torch.tensor(v, dtype=TYPES[s])))
+            exact('qn_%s(%s, X(1, %s, 2, 3))' % (name, one, d), lambda: of(name, torch.tensor(v, dtype=TYPES[s]), X(1, D, 2, 3)))
+        exact('qn_%s(X(1, %s, 2, 3), qn_scalar(c, 17, QN_DTYPE_I64))' % (name, d), lambda: of(name, X(1, D, 2, 3), torch.tensor(17)))
+        if name in ('mul', 'div'):
+            exact('gradient(X(1, %s, 3), qn_mul(qn_%s_number(z, %s), X(2, %s, 3)))' % (d, name, n, d), lambda: grad(X(1, D, 3), lambda x: of(name, x, v) * X(2, D, 3)))
+            exact('gradient(X(1, %s, 3), qn_%s(z, qn_scalar(c, %s, F32)))' % (d, name, n), lambda: grad(X(1, D, 3), lambda x: of(name, x, torch.tensor(v))))
+            case('gradient(qn_scalar(c, %s, F32), qn_%s(X(1, %s, 3), z))' % (n, name, d), lambda: grad(torch.tensor(v), lambda s: of(name, X(1, D, 3), s)))
 __MORE__
 end()

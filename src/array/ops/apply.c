@@ -25,6 +25,8 @@ bool qn__convert(qn_tensor **src, int n, qn_dtype dtype, qn_tensor **made)
     return true;
 }
 
+static bool is_narrow(qn_dtype d) { return d == QN_DTYPE_F16 || d == QN_DTYPE_BF16; }
+
 /* The dtype in which an op of that row computes sources of the common dtype `d`. */
 static qn_dtype computing_type(qn_types types, qn_dtype d)
 {
@@ -33,6 +35,10 @@ static qn_dtype computing_type(qn_types types, qn_dtype d)
     if (needs_real && class != QN_CLASS_real) return QN_DTYPE_F32;
     return d;
 }
+
+/* The dtype of the second source. A number that 16 bits are multiplied with or divided by stays as wide as F32, as in
+ * PyTorch: the result alone is rounded. */
+static qn_dtype type_of_number(qn_op op, qn_dtype d) { return is_narrow(d) && qn__op_scales(op) ? QN_DTYPE_F32 : d; }
 
 /* Attributes of a row without options, in that type. */
 static const void *attrs_of(qn_types types, qn_dtype dtype, const void *given)
@@ -60,6 +66,17 @@ static bool number_allowed(qn_op op, qn_types types, const qn_tensor *a, double 
     return false;
 }
 
+static bool convert_all(qn_op op, qn_tensor **in, int n, qn_dtype dtype, qn_tensor **made)
+{
+    const bool scaled = n == 2 && of(in[1])->layout.rank == 0 && of(in[1])->storage->dtype != dtype;
+    const qn_dtype of_second = scaled ? type_of_number(op, dtype) : dtype;
+    if (of_second == dtype) return qn__convert(in, n, dtype, made);
+    if (!qn__convert(in, 1, dtype, made)) return false;
+    if (qn__convert(in + 1, 1, of_second, made + 1)) return true;
+    qn_release(made[0]);
+    return false;
+}
+
 qn_tensor *qn__compute(qn_op op, qn_types types, const void *attrs, qn_target target, qn_tensor *const *src, int n_src)
 {
     const char *name = qn__op_info(op)->name;
@@ -69,7 +86,7 @@ qn_tensor *qn__compute(qn_op op, qn_types types, const void *attrs, qn_target ta
     if (ctx == NULL || !qn__make_room(ctx) || !qn__result_type(name, src, n_src, &dtype)) return NULL;
     memcpy(in, src, (size_t)n_src * sizeof *in);
     dtype = computing_type(types, dtype);
-    if (!qn__convert(in, n_src, dtype, made)) return NULL;
+    if (!convert_all(op, in, n_src, dtype, made)) return NULL;
     attrs = attrs_of(types, dtype, attrs);
     qn_tensor *y = target.out != NULL ? qn__apply_into(target.out, target.in_place, op, attrs, in, n_src)
                                       : qn__apply(op, attrs, in, n_src);
@@ -134,7 +151,8 @@ qn_tensor *qn__compute_number(qn_op op, qn_types types, const void *attrs, qn_ta
     if (!number_allowed(op, types, a, b, dtype)) return NULL;
     attrs = attrs_of(types, dtype, attrs);
     const bool kept = qn__tape_keeps(ctx, op, &a, 1, 1);
-    qn_tensor *x = qn__cast(a, dtype), *n = x != NULL ? number_tensor(ctx, qn__place_of(a), b, dtype, kept) : NULL,
+    qn_tensor *x = qn__cast(a, dtype),
+              *n = x != NULL ? number_tensor(ctx, qn__place_of(a), b, type_of_number(op, dtype), kept) : NULL,
               *y = NULL;
     qn_tensor *src[2] = {x, n};
     if (n != NULL)

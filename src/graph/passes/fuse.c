@@ -24,7 +24,7 @@ static bool same_shape(const qn_node *inner, const qn_node *other)
 
 static bool of_floats(const qn_node *inner, const qn_node *other)
 {
-    return inner->dtype == QN_DTYPE_F32 && same_shape(inner, other);
+    return inner->dtype == QN_DTYPE_F32 && other->dtype == QN_DTYPE_F32 && same_shape(inner, other);
 }
 
 static bool last_dim_vector(const qn_node *inner, const qn_node *other)

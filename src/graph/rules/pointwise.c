@@ -54,12 +54,27 @@ static qn_status broadcast(qn_node *n, qn_dtype dtype, qn_error *err)
     return rule_dense(n, dtype, &shape, err);
 }
 
+bool qn__op_scales(qn_op op)
+{
+    static const bool scales[QN_OP_COUNT] = {
+        [QN_OP_mul] = true, [QN_OP_div] = true, [QN_OP_floor_divide] = true, [QN_OP_trunc_divide] = true};
+    return scales[op];
+}
+
+/* A number in F32 that elements of 16 bits are multiplied with or divided by. */
+static bool is_factor(const qn_node *n, int i)
+{
+    const qn_dtype x = n->src[0]->dtype;
+    return i == 1 && n->src[1]->dtype == QN_DTYPE_F32 && n->src[1]->layout.rank == 0 && qn__op_scales(n->op) &&
+           (x == QN_DTYPE_F16 || x == QN_DTYPE_BF16);
+}
+
 /* Sources of one dtype, of one of these classes. */
 static qn_status alike(const qn_node *n, int classes, qn_error *err)
 {
     for (int i = 0; i < n->n_src; i++) {
         QN_TRY(want_class(n, i, classes, err));
-        if (n->src[i]->dtype != n->src[0]->dtype) {
+        if (n->src[i]->dtype != n->src[0]->dtype && !is_factor(n, i)) {
             return QN_FAIL(err, invalid, "%s: %s is %s and %s is %s, one dtype expected", OP(n), ordinal[0],
                            DTYPE(n->src[0]->dtype), ordinal[i], DTYPE(n->src[i]->dtype));
         }
