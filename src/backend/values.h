@@ -34,6 +34,7 @@ static inline qn_status qn__value_check(const qn_backend *be, const qn_buffer *a
     const uint64_t start = root->buffer ? root->buffer_offset : root->offset;
     int64_t lo, hi;
     qn_layout_range(&n->layout, &lo, &hi);
+    if (lo == hi) return QN_OK; /* nothing is touched, wherever it lies */
     const qn_dtype_info *d = qn_dtype_get(n->dtype);
     const uint64_t bytes = (uint64_t)(hi / d->block_elems * d->block_bytes);
     if (lo < 0 || start > buffer->bytes || bytes > buffer->bytes - start)

@@ -111,6 +111,31 @@ static void through_a_view_of_another_shape_first(void **state)
     context_end(c);
 }
 
+/* What is behind the end has no elements, and no place. */
+static void of_nothing_behind_the_end(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = qn_ones(c, qn_shape_of(4, 64), F32), *v = qn_slice(qn_slice(x, 0, 4, 4, 1), 1, 2, 4, 1);
+    OK(c, qn_eval(x));
+    SHAPE(v, 0, 2);
+    GOOD(c, qn_add_number_(v, 1));
+    OK(c, qn_eval(x));
+    GOOD(c, qn_exp_(v));
+    GOOD(c, qn_zero_(v));
+    assert_true(qn_item(qn_sum(x, QN_ALL, false)) == 256);
+
+    x = qn_zeros(c, qn_shape_of(2, 0, 100), F32);
+    GOOD(c, qn_add_number_(qn_select(x, 0, 1), 1));
+    OK(c, qn_eval(x));
+
+    x = qn_ones(c, qn_shape_of(4, 64), F32); /* that has no memory yet */
+    GOOD(c, qn_mul_number_(qn_slice(qn_slice(x, 0, 4, 4, 1), 1, 2, 4, 1), 2));
+    GOOD(c, qn_add_(qn_slice(x, 0, 4, 4, 1), qn_slice(x, 0, 3, 3, 1)));
+    assert_true(qn_item(qn_sum(x, QN_ALL, false)) == 256);
+    context_end(c);
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -451,6 +476,7 @@ int main(void)
         cmocka_unit_test(into_parts),
         cmocka_unit_test(seen_by_all),
         cmocka_unit_test(through_a_view_of_another_shape_first),
+        cmocka_unit_test(of_nothing_behind_the_end),
         cmocka_unit_test(refused),
         cmocka_unit_test(no_cycles),
         cmocka_unit_test(checkpoints),
