@@ -95,14 +95,38 @@ static qn_tensor *linear_by_rows(qn_tensor *const *given, int n)
 /* The graph's `linear` computes in F32, from weights in any format; other types go by way of matmul. */
 static qn_tensor *linear_as_matmul(qn_tensor *x, qn_tensor *w, qn_tensor *b)
 {
-    qn_tensor *transposed = qn_transpose(w, 0, 1), *y = qn_matmul(x, transposed);
-    qn_release(transposed);
-    if (b == NULL || y == NULL) return y;
-    qn_tensor *bias = qn__cast(b, of(y)->storage->dtype), *sum = NULL; /* files of F16 keep biases in F32 */
-    if (bias != NULL) sum = qn__plain(QN_OP_add, NULL, (qn_target){0}, (qn_tensor *[]){y, bias}, 2);
+    qn_tensor *transposed = qn_transpose(w, 0, 1), *y = NULL;
+    if (b == NULL || of(x)->layout.rank == 0) { /* which is refused there */
+        y = qn_matmul(x, transposed);
+        qn_release(transposed);
+        return y;
+    }
+    qn_tensor *bias = qn__cast(b, of(x)->storage->dtype), /* files of F16 keep biases in F32 */
+        *rows = of(x)->layout.rank == 1 ? qn_unsqueeze(x, 0) : x;
+    if (transposed != NULL && bias != NULL && rows != NULL)
+        y = qn__plain(QN_OP_matmul, &(qn_matmul_attrs){.alpha = 1, .beta = 1}, (qn_target){0},
+                      (qn_tensor *[]){rows, transposed, bias}, 3);
+    if (rows != x) {
+        qn_release(rows);
+        y = squeezed(y, 0);
+    }
     if (bias != b) qn_release(bias);
-    qn_release(y);
-    return sum;
+    qn_release(transposed);
+    return y;
+}
+
+/* The bias stretches to the result, not the other way round. */
+static bool bias_fits(const qn_tensor *x, const qn_tensor *w, const qn_tensor *b)
+{
+    const qn_shape bias = qn_layout_shape(&of(b)->layout);
+    qn_shape y = qn_layout_shape(&of(x)->layout), both;
+    if (y.rank == 0) return true; /* which is refused for that */
+    if (y.rank == 1) y.rank = 2, y.dim[0] = 1;
+    y.dim[y.rank - 1] = of(w)->layout.dim[0];
+    if (qn_shape_broadcast(&bias, &y, &both, NULL) == QN_OK && qn_shape_equal(&both, &y)) return true;
+    (void)QN_FAIL(qn__err(of(b)->ctx), invalid, "linear: bias is %s, [%lld] expected", QN_TEXT_OF(b),
+                  (long long)of(w)->layout.dim[0]);
+    return false;
 }
 
 qn_tensor *qn_linear(qn_tensor *x, qn_tensor *w, qn_tensor *b)
@@ -122,5 +146,5 @@ qn_tensor *qn_linear(qn_tensor *x, qn_tensor *w, qn_tensor *b)
                       (long long)of(w)->layout.dim[1]);
         return NULL;
     }
-    return linear_as_matmul(x, w, b);
+    return b == NULL || bias_fits(x, w, b) ? linear_as_matmul(x, w, b) : NULL;
 }
