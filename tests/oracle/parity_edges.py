@@ -79,5 +79,23 @@ for x in '3', '2, 3', '2, 1, 3':
         if (x, b) == ('2, 1, 3', '2, 1'):  # PyTorch folds x and stretches this to rows, by accident
             continue
         case('qn_linear(X(1, F64, %s), X(2, F64, 4, 3), X(3, F64, %s))' % (x, b), lambda: F.linear(t('X(1, F64, %s)' % x), X(2, F64, 4, 3), t('X(3, F64, %s)' % b)))
+# ---- joining what is empty ----
+for x in '0, 3', '2, 0', '0', '2, 0, 3':
+    X0 = t('X(1, F32, %s)' % x)
+    for dim in range(X0.dim()):
+        case('gradient(X(1, F32, %s), cat2(z, z, %d))' % (x, dim), lambda: grad(X0, lambda z: torch.cat((z, z), dim)))
+        case('gradient(X(1, F32, %s), qn_roll(z, 1, %d))' % (x, dim), lambda: grad(X0, lambda z: z.roll(1, dim)))
+    for dim in range(X0.dim() + 1):
+        case('gradient(X(1, F32, %s), stack2(z, z, %d))' % (x, dim), lambda: grad(X0, lambda z: torch.stack((z, z), dim)))
+for other in '2, 3', '0, 3':
+    Y = t('X(2, F32, %s)' % other)
+    for x in '0, 3', '0':
+        X0 = t('X(1, F32, %s)' % x)
+        case('cat2(qn_requires_grad_(X(1, F32, %s), true), X(2, F32, %s), 0)' % (x, other), lambda: torch.cat((X0, Y)))
+        case('gradient(X(1, F32, %s), cat2(z, X(2, F32, %s), 0))' % (x, other), lambda: grad(X0, lambda z: torch.cat((z, Y))))
+        case('gradient(X(1, F32, %s), cat2(X(2, F32, %s), z, 0))' % (x, other), lambda: grad(X0, lambda z: torch.cat((Y, z))))
+        case('gradient(X(1, F16, %s), cat2(X(2, F32, %s), z, 0))' % (x, other), lambda: grad(X0.half(), lambda z: torch.cat((Y, z))))
+        case('gradient(X(2, F32, %s), cat2(z, X(1, F32, %s), 0))' % (other, x), lambda: grad(Y, lambda z: torch.cat((z, X0))))
+case('gradient(X(1, F32, 0), cat2(z, X(2, F32, 2, 3), 1))', lambda: grad(X(1, F32, 0), lambda z: torch.cat((z, X(2, F32, 2, 3)), 1)))
 __MORE__
 end()

@@ -29,12 +29,18 @@ static qn_tensor *placed(qn_tensor *y, qn_tensor *x, const qn_layout *part)
     memcpy(attrs.layout.dim, part->dim, (size_t)part->rank * sizeof part->dim[0]);
     memcpy(attrs.layout.stride, part->stride, (size_t)part->rank * sizeof part->stride[0]);
     attrs.mode = QN_COMBINE_set;
+    const qn_shape shape = qn_layout_shape(part);
     qn_tensor *in = qn__cast(x, of(y)->storage->dtype),
-              *z = qn__plain(QN_OP_strided_update, &attrs, (qn_target){0}, (qn_tensor *[]){y, in}, 2);
+              *like = in == NULL || of(x)->layout.rank == part->rank ? in : qn_view_as(in, shape); /* is_nothing() */
+    qn_tensor *z = qn__plain(QN_OP_strided_update, &attrs, (qn_target){0}, (qn_tensor *[]){y, like}, 2);
+    if (like != in) qn_release(like);
     if (in != x) qn_release(in);
     qn_release(y);
     return z;
 }
+
+/* Of what has no elements, the gradient is all that there is to join. */
+static bool is_joined(qn_context *ctx, qn_tensor *t) { return qn_numel(t) > 0 || qn__tape_wanted(ctx, &t, 1); }
 
 /* Whose shape is [0]: PyTorch leaves it out, whatever the others are. */
 static bool is_nothing(const qn_tensor *t) { return of(t)->layout.rank == 1 && of(t)->layout.dim[0] == 0; }
@@ -95,9 +101,9 @@ qn_tensor *qn_cat(qn_tensor *const *t, int n, int dim)
     qn_tensor *y = undefined(t, n, dtype, &shape);
     int64_t at = 0;
     for (int i = 0; i < n && y != NULL; i++) {
-        if (qn_numel(t[i]) == 0) continue;
+        if (!is_joined(ctx, t[i])) continue;
         qn_layout part = of(y)->layout; /* a new value is row-major from 0 on */
-        part.dim[d] = of(t[i])->layout.dim[d];
+        part.dim[d] = is_nothing(t[i]) ? 0 : of(t[i])->layout.dim[d];
         part.offset = at * part.stride[d];
         at += part.dim[d];
         y = placed(y, t[i], &part);
@@ -127,8 +133,9 @@ qn_tensor *qn_stack(qn_tensor *const *t, int n, int dim)
     qn_shape shape = qn_layout_shape(&wide);
     shape.dim[d] = n;
     qn_tensor *y = undefined(t, n, dtype, &shape);
-    for (int i = 0; i < n && y != NULL && qn_numel(t[0]) > 0; i++) {
+    for (int i = 0; i < n && y != NULL; i++) {
         qn_layout part;
+        if (!is_joined(ctx, t[i])) continue;
         if (qn_layout_select(&of(y)->layout, d, i, &part, qn__err(ctx)) == QN_OK) {
             y = placed(y, t[i], &part);
             continue;
