@@ -37,7 +37,11 @@ static void norm_back(qn_grad_task *t, double eps, bool centred)
     }
 }
 
-void qn__grad_rms_norm(qn_grad_task *t) { norm_back(t, (double)((const qn_norm_attrs *)t->attrs)->eps, false); }
+void qn__grad_rms_norm(qn_grad_task *t)
+{
+    const double eps = ((const qn_norm_attrs *)t->attrs)->eps;
+    norm_back(t, t->dtype[0] == QN_DTYPE_F64 ? eps : (double)(float)eps, false);
+}
 
 /* The gradient to b alone looks at dy only, but dy stands for x there. */
 void qn__grad_layer_norm(qn_grad_task *t)

@@ -42,7 +42,7 @@ typedef struct qn_copy_attrs {
     int32_t dtype;
 } qn_copy_attrs;
 typedef struct qn_norm_attrs {
-    float eps;
+    double eps; /* rounded to F32 for x in F32 */
 } qn_norm_attrs;
 typedef struct qn_scale_attrs {
     float scale, bias;

@@ -97,5 +97,11 @@ for other in '2, 3', '0, 3':
         case('gradient(X(1, F16, %s), cat2(X(2, F32, %s), z, 0))' % (x, other), lambda: grad(X0.half(), lambda z: torch.cat((Y, z))))
         case('gradient(X(2, F32, %s), cat2(z, X(1, F32, %s), 0))' % (other, x), lambda: grad(Y, lambda z: torch.cat((z, X0))))
 case('gradient(X(1, F32, 0), cat2(z, X(2, F32, 2, 3), 1))', lambda: grad(X(1, F32, 0), lambda z: torch.cat((z, X(2, F32, 2, 3)), 1)))
+# ---- rms_norm: eps in double ----
+for eps in 1e-2, 1e-5, 0.3, 1e-40:
+    for d in 'F64', 'F32':
+        D = TYPES[d]
+        case('qn_rms_norm(X(1, %s, 2, 4), X(2, %s, 4), %r)' % (d, d, eps), lambda: F.rms_norm(X(1, D, 2, 4), (4,), X(2, D, 4), eps))
+        case('gradient(X(1, %s, 2, 4), qn_rms_norm(z, X(2, %s, 4), %r))' % (d, d, eps), lambda: grad(X(1, D, 2, 4), lambda x: F.rms_norm(x, (4,), X(2, D, 4), eps)))
 __MORE__
 end()

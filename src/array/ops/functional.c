@@ -68,7 +68,7 @@ qn_tensor *qn_rms_norm(qn_tensor *x, qn_tensor *weight, double eps)
     const int n = weight != NULL ? 2 : 1;
     if (qn__same_context("rms_norm", src, n) == NULL || !qn__is_real_tensor("rms_norm", "x", x)) return NULL;
     if (weight != NULL && !qn__is_real_tensor("rms_norm", "weight", weight)) return NULL;
-    return qn__given(qn__fused(QN_OP_rms_norm, &(qn_norm_attrs){(float)eps}, src, n, qn__fused_dtype(x)),
+    return qn__given(qn__fused(QN_OP_rms_norm, &(qn_norm_attrs){eps}, src, n, qn__fused_dtype(x)),
                      of(x)->storage->dtype);
 }
 

@@ -45,7 +45,7 @@ void qn__gpu_norms(qn_gpu_builder *b, const qn_node *const *norm, int count, con
         qn_norm_sizes one;
         n[i] = norm[i < count ? i : 0];
         if (i >= count) continue;
-        s.groups[i] = norm_sizes(n[i], ((const qn_norm_attrs *)n[i]->attrs)->eps, &one);
+        s.groups[i] = norm_sizes(n[i], (float)((const qn_norm_attrs *)n[i]->attrs)->eps, &one);
         groups += s.groups[i];
         s.n[i] = one.n;
         s.x[i] = one.x;
@@ -64,10 +64,10 @@ void qn__gpu_norm_sum(qn_gpu_builder *b, const qn_node *norm, const qn_node *sum
 {
     const qn_node *other = sum->src[0] == norm ? sum->src[1] : sum->src[0], *last = next ? next : norm;
     qn_norm_sizes one;
-    const int64_t groups = norm_sizes(norm, ((const qn_norm_attrs *)norm->attrs)->eps, &one);
+    const int64_t groups = norm_sizes(norm, (float)((const qn_norm_attrs *)norm->attrs)->eps, &one);
     const qn_norm_sum_sizes s = {.n = one.n,
                                  .x = one.x,
-                                 .eps = {one.eps, ((const qn_norm_attrs *)last->attrs)->eps},
+                                 .eps = {one.eps, (float)((const qn_norm_attrs *)last->attrs)->eps},
                                  .has_weight = {one.has_weight, last->n_src > 1},
                                  .has_next = next != NULL,
                                  .block = first ? qn__gpu_column_block(first) : 0};

@@ -131,7 +131,7 @@ qn_node *qn__linear_input(qn_graph *g, qn_node *y, qn_node *w)
 
 qn_node *qn__rms_norm(qn_graph *g, qn_node *x, qn_node *w, float eps)
 {
-    return qn__op(g, QN_OP_rms_norm, &(qn_norm_attrs){eps}, (qn_node *[]){x, w}, w != NULL ? 2 : 1);
+    return qn__op(g, QN_OP_rms_norm, &(qn_norm_attrs){(double)eps}, (qn_node *[]){x, w}, w != NULL ? 2 : 1);
 }
 
 qn_node *qn__add(qn_graph *g, qn_node *a, qn_node *b) { return qn__op(g, QN_OP_add, NULL, (qn_node *[]){a, b}, 2); }

@@ -44,7 +44,7 @@ static void print_qn_copy_attrs(const void *attrs, qn_str *out)
 
 static void print_qn_norm_attrs(const void *attrs, qn_str *out)
 {
-    put_float(out, "eps", ((const qn_norm_attrs *)attrs)->eps);
+    put_float(out, "eps", (float)((const qn_norm_attrs *)attrs)->eps);
 }
 
 static void print_qn_scale_attrs(const void *attrs, qn_str *out)

@@ -188,13 +188,12 @@ qn_status qn__rule_linear_input(qn_node *n, qn_error *err)
 
 qn_status qn__rule_norm(qn_node *n, qn_error *err)
 {
-    const float eps = ((const qn_norm_attrs *)n->attrs)->eps;
     const qn_dtype dtype = n->src[0]->dtype;
+    const double given = ((const qn_norm_attrs *)n->attrs)->eps, eps = dtype == QN_DTYPE_F64 ? given : (float)given;
     if (dtype != QN_DTYPE_F64) QN_TRY(want_dtype(n, 0, "x", QN_DTYPE_F32, err));
     if (n->src[0]->layout.rank < 1)
         return QN_FAIL(err, invalid, "%s: x is a scalar, at least 1 dimension expected", OP(n));
-    if (!(eps >= 0.0f) || !isfinite(eps))
-        return QN_FAIL(err, invalid, "%s: eps is %g, 0 or more expected", OP(n), (double)eps);
+    if (!(eps >= 0.0) || !isfinite(eps)) return QN_FAIL(err, invalid, "%s: eps is %g, 0 or more expected", OP(n), eps);
     if (n->n_src > 1) {
         QN_TRY(want_dtype(n, 1, "w", dtype, err));
         QN_TRY(want_shape(n, 1, "w", qn_shape_of(last_dim(n->src[0])), err));

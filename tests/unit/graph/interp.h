@@ -129,7 +129,7 @@ static inline void eval_rms_norm(const interp *m, const qn_node *n)
     for (int64_t r = 0; r < numel(n); r += width) {
         float sum = 0;
         for (int64_t j = 0; j < width; j++) sum += get(m, n->src[0], r + j) * get(m, n->src[0], r + j);
-        const float s = 1.0f / sqrtf(sum / (float)width + ((const qn_norm_attrs *)n->attrs)->eps);
+        const float s = 1.0f / sqrtf(sum / (float)width + (float)((const qn_norm_attrs *)n->attrs)->eps);
         for (int64_t j = 0; j < width; j++) {
             const float y = get(m, n->src[0], r + j) * s;
             set(m, n, r + j, n->n_src > 1 ? y * get(m, n->src[1], j) : y);

@@ -25,13 +25,13 @@ static void row_f64(const qn_task *t, int64_t row, int64_t n)
     const double *x = (const double *)(const void *)qn__row_at(&t->src[0], row);
     const double *w = t->n_src > 1 ? (const double *)(const void *)t->src[1].data : NULL;
     double *y = (double *)(void *)qn__row_at(&t->dst, row);
-    const norm_f64 of = norm_of_f64(x, n, (double)((const qn_norm_attrs *)t->attrs)->eps, false);
+    const norm_f64 of = norm_of_f64(x, n, ((const qn_norm_attrs *)t->attrs)->eps, false);
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * of.scale * (w ? w[i] : 1);
 }
 
 static void run(const qn_task *t)
 {
-    const qn_norm_attrs *attrs = t->attrs;
+    const float eps = (float)((const qn_norm_attrs *)t->attrs)->eps;
     const float *w = t->n_src > 1 ? (const float *)(const void *)t->src[1].data : NULL; /* [n] */
     const int64_t n = qn__row_size(&t->dst.layout);
     if (n == 0) return;
@@ -43,7 +43,7 @@ static void run(const qn_task *t)
         }
         const float *x = qn__row_f32(&t->src[0], r);
         t->kernels->mul_scale_f32(qn__row_f32(&t->dst, r), x, w,
-                                  norm_of_f32(t->kernels, x, n, (double)attrs->eps, false).scale, n);
+                                  norm_of_f32(t->kernels, x, n, (double)eps, false).scale, n);
     }
 }
 
