@@ -103,5 +103,18 @@ for eps in 1e-2, 1e-5, 0.3, 1e-40:
         D = TYPES[d]
         case('qn_rms_norm(X(1, %s, 2, 4), X(2, %s, 4), %r)' % (d, d, eps), lambda: F.rms_norm(X(1, D, 2, 4), (4,), X(2, D, 4), eps))
         case('gradient(X(1, %s, 2, 4), qn_rms_norm(z, X(2, %s, 4), %r))' % (d, d, eps), lambda: grad(X(1, D, 2, 4), lambda x: F.rms_norm(x, (4,), X(2, D, 4), eps)))
+# ---- conv_transpose: output padding up to the dilation ----
+for x, w, s, p, o, dil in (('2, 4', '2, 3, 2', 1, 0, 2, 3), ('2, 4', '2, 3, 2', 2, 1, 2, 3), ('2, 4', '2, 3, 3', 1, 2, 1, 3), ('1, 2, 4', '2, 3, 2', 2, 0, 1, 3), ('2, 4', '2, 3, 2', 2, 1, 3, 3)):
+    options = 'OPT(.stride = {%d}, .padding = {%d}, .output_padding = {%d}, .dilation = {%d})' % (s, p, o, dil)
+    for d in 'F32', 'F64':
+        D = TYPES[d]
+        x_, w_ = 'X(1, %s, %s)' % (d, x), 'X(2, %s, %s)' % (d, w)
+        case('qn_conv_transpose1d(%s, %s, X(3, %s, 3), %s)' % (x_, w_, d, options), lambda: F.conv_transpose1d(t(x_), t(w_), X(3, D, 3), s, p, o, 1, dil))
+        case('gradient(%s, qn_square(qn_conv_transpose1d(z, %s, NULL, %s)))' % (x_, w_, options), lambda: grad(t(x_), lambda z: F.conv_transpose1d(z, t(w_), None, s, p, o, 1, dil) ** 2))
+        case('gradient(%s, qn_square(qn_conv_transpose1d(%s, z, X(3, %s, 3), %s)))' % (w_, x_, d, options), lambda: grad(t(w_), lambda z: F.conv_transpose1d(t(x_), z, X(3, D, 3), s, p, o, 1, dil) ** 2))
+        case('gradient(X(3, %s, 3), qn_square(qn_conv_transpose1d(%s, %s, z, %s)))' % (d, x_, w_, options), lambda: grad(X(3, D, 3), lambda z: F.conv_transpose1d(t(x_), t(w_), z, s, p, o, 1, dil) ** 2))
+    case('qn_conv_transpose1d(X(1, F32, %s), X(2, F32, %s), X(3, F32, 2), %s)' % (x, w, options), lambda: F.conv_transpose1d(t('X(1, F32, %s)' % x), t('X(2, F32, %s)' % w), X(3, F32, 2), s, p, o, 1, dil))
+case('qn_conv_transpose2d(X(1, F32, 1, 4, 2, 3), X(2, F32, 4, 1, 2, 2), X(3, F32, 2), OPT(.stride = {2, 1}, .padding = {1, 1}, .output_padding = {1, 1}, .dilation = {1, 2}, .groups = 2))',
+     lambda: F.conv_transpose2d(X(1, F32, 1, 4, 2, 3), X(2, F32, 4, 1, 2, 2), X(3, F32, 2), (2, 1), (1, 1), (1, 1), 2, (1, 2)))
 __MORE__
 end()

@@ -66,6 +66,44 @@ static bool back_size(const qn_conv_attrs *a, int i, int64_t in, int64_t kernel,
     return *out > 0;
 }
 
+static bool bias_fits(const char *name, const qn_tensor *x, const qn_tensor *b, int64_t channels)
+{
+    if (b == NULL) return true;
+    const qn_layout *l = &of(b)->layout;
+    if (l->rank == 1 && l->dim[0] == channels && of(b)->storage->dtype == of(x)->storage->dtype) return true;
+    (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "%s: bias is %s %s, %s [%lld] expected", name,
+                  qn_dtype_get(of(b)->storage->dtype)->name, QN_TEXT_OF(b), qn_dtype_get(of(x)->storage->dtype)->name,
+                  (long long)channels);
+    return false;
+}
+
+/* With as much output padding as a stride or more, which a dilated kernel may have, sizes of a result are none that
+ * the convolution leads back to x from. What no padding takes off is computed, then cut and padded. */
+static qn_tensor *cut_after(const char *name, qn_conv_attrs *attrs, const int64_t *more, qn_tensor *x, qn_tensor *w,
+                            qn_tensor *b)
+{
+    const int n = attrs->n_spatial;
+    int64_t pads[6] = {0}, channels;
+    if (__builtin_mul_overflow(of(w)->layout.dim[1], (int64_t)attrs->groups, &channels)) channels = -1;
+    if (!bias_fits(name, x, b, channels)) return NULL;
+    for (int i = 0; i < n; i++) {
+        if (more[i] < attrs->stride[i]) continue;
+        attrs->size[i] += 2 * attrs->padding[i] - more[i];
+        pads[2 * (n - 1 - i)] = -attrs->padding[i];
+        pads[2 * (n - 1 - i) + 1] = more[i] - attrs->padding[i];
+        attrs->padding[i] = 0;
+    }
+    qn_tensor *all = run(QN_OP_conv_input, attrs, n, (qn_tensor *[]){x, w}, 2),
+              *y = all != NULL ? qn_pad(all, pads, 2 * n, NULL, 0) : NULL;
+    qn_release(all);
+    if (b == NULL || y == NULL) return y;
+    qn_shape column = {.rank = n + 1, .dim = {channels, 1, 1, 1}};
+    qn_tensor *bias = qn_reshape(b, column), *sum = bias != NULL ? qn_add(y, bias) : NULL;
+    qn_release(bias);
+    qn_release(y);
+    return sum;
+}
+
 static qn_tensor *conv_transpose(const char *name, int n_spatial, qn_tensor *x, qn_tensor *w, qn_tensor *b,
                                  const qn_conv_options *o)
 {
@@ -74,7 +112,9 @@ static qn_tensor *conv_transpose(const char *name, int n_spatial, qn_tensor *x, 
     qn_conv_attrs attrs;
     if (qn__same_context(name, src, n) == NULL || !check_rank(name, x, n_spatial)) return NULL;
     conv_attrs(o, n_spatial, &attrs);
+    bool within = true;
     for (int i = 0; i < n_spatial; i++) {
+        within = within && (o == NULL || o->output_padding[i] < attrs.stride[i]);
         const int64_t in = of(x)->layout.dim[of(x)->layout.rank - n_spatial + i],
                       kernel = of(w)->layout.rank == n_spatial + 2 ? of(w)->layout.dim[2 + i] : 0;
         if (back_size(&attrs, i, in, kernel, o != NULL ? o->output_padding[i] : 0, &attrs.size[i])) continue;
@@ -83,6 +123,7 @@ static qn_tensor *conv_transpose(const char *name, int n_spatial, qn_tensor *x, 
                       QN_TEXT_OF(x), QN_TEXT_OF(w), i);
         return NULL;
     }
+    if (!within) return cut_after(name, &attrs, o->output_padding, x, w, b);
     return run(QN_OP_conv_input, &attrs, n_spatial, src, n);
 }
 
