@@ -116,5 +116,19 @@ for x, w, s, p, o, dil in (('2, 4', '2, 3, 2', 1, 0, 2, 3), ('2, 4', '2, 3, 2', 
     case('qn_conv_transpose1d(X(1, F32, %s), X(2, F32, %s), X(3, F32, 2), %s)' % (x, w, options), lambda: F.conv_transpose1d(t('X(1, F32, %s)' % x), t('X(2, F32, %s)' % w), X(3, F32, 2), s, p, o, 1, dil))
 case('qn_conv_transpose2d(X(1, F32, 1, 4, 2, 3), X(2, F32, 4, 1, 2, 2), X(3, F32, 2), OPT(.stride = {2, 1}, .padding = {1, 1}, .output_padding = {1, 1}, .dilation = {1, 2}, .groups = 2))',
      lambda: F.conv_transpose2d(X(1, F32, 1, 4, 2, 3), X(2, F32, 4, 1, 2, 2), X(3, F32, 2), (2, 1), (1, 1), (1, 1), 2, (1, 2)))
+# ---- cross_entropy: logits that are infinite ----
+for d in 'F32', 'F64':
+    D = TYPES[d]
+    for at, v in ((1, math.inf), (0, math.inf), (1, -math.inf), (1, math.nan)):
+        n = 'NAN' if math.isnan(v) else 'INFINITY' if v > 0 else '-INFINITY'
+        for target in 0, 1:
+            for smooth in 0, 0.1:
+                logits = torch.zeros(1, 2, dtype=D)
+                logits[0, at] = v
+                x = 'qn_from_data(c, (double[]){%s, %s}, qn_shape_of(1, 2), QN_DTYPE_F64)' % (n if at == 0 else '0', n if at == 1 else '0')
+                x = 'qn_to(%s, QN_DTYPE_%s)' % (x, d)
+                ce = 'qn_cross_entropy(z, qn_full(c, qn_shape_of(1), %d, QN_DTYPE_I64), CE(.label_smoothing = %r))' % (target, smooth)
+                case(ce.replace('z', x, 1), lambda: F.cross_entropy(logits, torch.tensor([target]), label_smoothing=smooth))
+                case('gradient(%s, %s)' % (x, ce), lambda: grad(logits, lambda z: F.cross_entropy(z, torch.tensor([target]), label_smoothing=smooth)))
 __MORE__
 end()

@@ -70,7 +70,7 @@ static double lse_f32(const qn_task *t, const float *x, int64_t n)
     for (int64_t at = 0; at < n; at += TILE) {
         const int64_t m = n - at < TILE ? n - at : TILE;
         const float max = t->kernels->highest_f32(x + at, m);
-        if (!isfinite(max) && max != -INFINITY) return (double)max; /* NaN or infinity: the sum is the same */
+        if (!isfinite(max) && max != -INFINITY) return (double)(max - max); /* NaN, as of log_softmax */
         if (max == -INFINITY) continue;
         const double part = (double)t->kernels->exp_sum_f32(t->tile, x + at, max, m), top = fmax(high, (double)max);
         sum = sum * exp(high - top) + part * exp((double)max - top);
@@ -86,7 +86,7 @@ static double lse_f64(const double *x, int64_t n)
         if (isnan(x[i])) return x[i];
         high = fmax(high, x[i]);
     }
-    if (!isfinite(high)) return high;
+    if (!isfinite(high)) return high > 0 ? high - high : high;
     for (int64_t i = 0; i < n; i++) sum += exp(x[i] - high);
     return high + log(sum);
 }
