@@ -85,7 +85,8 @@ QN_API qn_tensor *qn_linear(qn_tensor *x, qn_tensor *w, qn_tensor *b);
 /* ---- element by element, with options ---- */
 
 QN_API qn_tensor *qn_where(qn_tensor *cond, qn_tensor *a, qn_tensor *b); /* cond BOOL: a where true */
-/* Infinite for no bound. For integers, a bound beyond the dtype's range counts as the end of that range. */
+/* Infinite for no bound; NaN makes all NaN. For integers, a bound beyond the dtype's range counts as the end of that
+ * range. */
 QN_API qn_tensor *qn_clamp(qn_tensor *x, double min, double max);
 QN_API qn_tensor *qn_clamp_(qn_tensor *x, double min, double max);
 QN_API qn_tensor *qn_gelu(qn_tensor *x, bool tanh); /* tanh: the approximation; else exact */

@@ -130,5 +130,13 @@ for d in 'F32', 'F64':
                 ce = 'qn_cross_entropy(z, qn_full(c, qn_shape_of(1), %d, QN_DTYPE_I64), CE(.label_smoothing = %r))' % (target, smooth)
                 case(ce.replace('z', x, 1), lambda: F.cross_entropy(logits, torch.tensor([target]), label_smoothing=smooth))
                 case('gradient(%s, %s)' % (x, ce), lambda: grad(logits, lambda z: F.cross_entropy(z, torch.tensor([target]), label_smoothing=smooth)))
-__MORE__
+# ---- clamp: bounds that are NaN ----
+BOUNDS = ('NAN', '1'), ('0', 'NAN'), ('NAN', 'NAN')
+for low, high in BOUNDS:
+    a, b = (math.nan if v == 'NAN' else float(v) for v in (low, high))
+    for d in 'F32', 'F64', 'F16', 'BF16', 'I32', 'BOOL':
+        D = TYPES[d]
+        case('qn_clamp(X(1, %s, 4), %s, %s)' % (d, low, high), lambda: X(1, D, 4).clamp(a, b))
+        case('in_place(X(1, %s, 4), qn_clamp_(z, %s, %s))' % (d, low, high), lambda: X(1, D, 4).clamp_(a, b))
+    case('gradient(X(1, F32, 4), qn_clamp(z, %s, %s))' % (low, high), lambda: grad(X(1, F32, 4), lambda x: x.clamp(a, b)))
 end()

@@ -22,9 +22,24 @@ qn_tensor *qn_where(qn_tensor *cond, qn_tensor *a, qn_tensor *b)
 
 static bool is_real_bound(double x) { return isfinite(x) && x != floor(x); }
 
+/* A bound that is NaN makes everything NaN, and flat. */
+static qn_tensor *clamp_to_nan(qn_tensor *x, bool in_place)
+{
+    if (in_place && !qn__is_real(of(x)->storage->dtype)) {
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "clamp_: the bounds are no numbers of %s",
+                      qn_dtype_get(of(x)->storage->dtype)->name);
+        return NULL;
+    }
+    if (in_place) return qn_add_number_(x, (double)NAN) != NULL ? qn_mul_number_(x, 0) : NULL;
+    qn_tensor *nan = qn_add_number(x, (double)NAN), *y = nan != NULL ? qn_mul_number(nan, 0) : NULL;
+    qn_release(nan);
+    return y;
+}
+
 static qn_tensor *clamp(qn_tensor *x, double min, double max, bool in_place)
 {
     if (!LIVE(x)) return NULL;
+    if (isnan(min) || isnan(max)) return clamp_to_nan(x, in_place);
     const qn_dtype dtype = qn__with_number(of(x)->storage->dtype, is_real_bound(min) || is_real_bound(max));
     qn_tensor *in = qn__make_room(of(x)->ctx) ? qn__cast(x, dtype) : NULL;
     if (in == NULL) return NULL;
