@@ -139,4 +139,11 @@ for low, high in BOUNDS:
         case('qn_clamp(X(1, %s, 4), %s, %s)' % (d, low, high), lambda: X(1, D, 4).clamp(a, b))
         case('in_place(X(1, %s, 4), qn_clamp_(z, %s, %s))' % (d, low, high), lambda: X(1, D, 4).clamp_(a, b))
     case('gradient(X(1, F32, 4), qn_clamp(z, %s, %s))' % (low, high), lambda: grad(X(1, F32, 4), lambda x: x.clamp(a, b)))
+# ---- pad: circular, where something is cut off ----
+for before, after in (-1, 1), (2, -1), (-1, -1), (1, -2), (-2, 2), (-3, 1), (1, -3), (-1, 3), (-1, 0), (0, -2):
+    case('pads(X(1, F32, 1, 1, 4), "circular", %d, %d)' % (before, after), lambda: F.pad(X(1, F32, 1, 1, 4), (before, after), 'circular'))
+    case('gradient(X(1, F32, 1, 1, 4), qn_square(pads(z, "circular", %d, %d)))' % (before, after), lambda: grad(X(1, F32, 1, 1, 4), lambda x: F.pad(x, (before, after), 'circular') ** 2))
+    case('pads(X(1, F32, 1, 1, 3, 4), "circular", %d, %d, -1, 1)' % (before, after), lambda: F.pad(X(1, F32, 1, 1, 3, 4), (before, after, -1, 1), 'circular'))
+for before, after in (-1, 4), (-3, 2), (1, -5), (-3, -2):
+    case('pads(X(1, F32, 1, 1, 4), "circular", %d, %d)' % (before, after), lambda: F.pad(X(1, F32, 1, 1, 4), (before, after), 'circular'))
 end()

@@ -220,16 +220,32 @@ qn_tensor *qn_triu(qn_tensor *t, int64_t diagonal) { return tri(t, diagonal, tru
 
 /* ---- padding ---- */
 
+/* What is cut off is not wrapped around. y ends. */
+static qn_tensor *cut_first(qn_tensor *y, int dim, qn_pad_index_attrs *attrs)
+{
+    const int64_t most = attrs->n, front = attrs->before < 0 ? attrs->before : 0,
+                  back = attrs->after < 0 ? attrs->after : 0;
+    if ((front == 0 && back == 0) || front < -most || back < -most - front) return y; /* the index says what is wrong */
+    qn_tensor *rest = qn_narrow(y, dim, -front, most + front + back);
+    qn_release(y);
+    attrs->n = most + front + back;
+    attrs->before -= front;
+    attrs->after -= back;
+    return rest;
+}
+
 /* One dimension after the other, by index: what is repeated outside was repeated inside before. */
 static qn_tensor *pad_like(qn_tensor *t, const qn_pad_attrs *pads, qn_pad_mode mode)
 {
     qn_tensor *y = qn_clone(t);
     for (int i = 0; i < of(t)->layout.rank && y != NULL; i++) {
         if (pads->before[i] == 0 && pads->after[i] == 0) continue;
-        const qn_pad_index_attrs attrs = {.n = of(t)->layout.dim[i],
-                                          .before = pads->before[i],
-                                          .after = pads->after[i],
-                                          .mode = (int32_t)mode};
+        qn_pad_index_attrs attrs = {.n = of(t)->layout.dim[i],
+                                    .before = pads->before[i],
+                                    .after = pads->after[i],
+                                    .mode = (int32_t)mode};
+        if (mode == QN_PAD_circular) y = cut_first(y, i, &attrs);
+        if (y == NULL) break;
         qn_tensor *at = qn__source(of(t)->ctx, qn__place_of(t), QN_OP_pad_index, &attrs),
                   *z = qn_index_select(y, i, at);
         qn_release(at);
