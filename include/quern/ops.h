@@ -54,14 +54,14 @@ extern "C" {
     QN_BINARY(shift_right,  bits,     "a >> b")
 /* clang-format on */
 
-/* QN_UNARY(name, types, "what it computes"). Types: same = x's own; real = integers become F32; truth = the result is
- * BOOL. */
+/* QN_UNARY(name, types, "what it computes"). Types: same = x's own; count = the same, and I64 of BOOL; real = integers
+ * become F32; truth = the result is BOOL. */
 /* clang-format off */
 #define QN_UNARY_ROWS(QN_UNARY) \
     QN_UNARY(neg,         same,  "-x") \
     QN_UNARY(abs,         same,  "|x|") \
     QN_UNARY(sign,        same,  "-1, 0 or 1") \
-    QN_UNARY(square,      same,  "x * x") \
+    QN_UNARY(square,      count, "x * x") \
     QN_UNARY(floor,       same,  "rounded down") \
     QN_UNARY(ceil,        same,  "rounded up") \
     QN_UNARY(round,       same,  "rounded to nearest, half to even") \

@@ -146,4 +146,11 @@ for before, after in (-1, 1), (2, -1), (-1, -1), (1, -2), (-2, 2), (-3, 1), (1, 
     case('pads(X(1, F32, 1, 1, 3, 4), "circular", %d, %d, -1, 1)' % (before, after), lambda: F.pad(X(1, F32, 1, 1, 3, 4), (before, after, -1, 1), 'circular'))
 for before, after in (-1, 4), (-3, 2), (1, -5), (-3, -2):
     case('pads(X(1, F32, 1, 1, 4), "circular", %d, %d)' % (before, after), lambda: F.pad(X(1, F32, 1, 1, 4), (before, after), 'circular'))
+# ---- BOOL ----
+for name in 'square', 'sign':
+    for x in 'X(1, BOOL, 2, 3)', 'X(1, BOOL, 0)', 'X(1, BOOL, 1)':
+        case('qn_%s(%s)' % (name, x), lambda: getattr(torch, name)(t(x)))
+    case('in_place(X(1, BOOL, 4), qn_%s_(z))' % name, lambda: getattr(X(1, BOOL, 4), name + '_')())
+    for d in ('BOOL', 'I64', 'I32', 'F32') if name == 'square' else ('BOOL',):
+        case('in_place(X(9, %s, 4), qn_%s_out(z, X(1, BOOL, 4)))' % (d, name), lambda: getattr(torch, name)(X(1, BOOL, 4), out=X(9, TYPES[d], 4)))
 end()

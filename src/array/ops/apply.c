@@ -33,6 +33,7 @@ static qn_dtype computing_type(qn_types types, qn_dtype d)
     const qn_dtype_class class = qn_dtype_get(d)->class_;
     const bool needs_real = types == QN_TYPES_divide || types == QN_TYPES_real;
     if (needs_real && class != QN_CLASS_real) return QN_DTYPE_F32;
+    if (types == QN_TYPES_count && class == QN_CLASS_boolean) return QN_DTYPE_I64;
     return d;
 }
 

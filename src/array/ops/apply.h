@@ -15,6 +15,7 @@ typedef enum qn_types {
     QN_TYPES_compare,
     QN_TYPES_bits,
     QN_TYPES_same,
+    QN_TYPES_count,
     QN_TYPES_real,
     QN_TYPES_truth
 } qn_types;
