@@ -144,6 +144,8 @@ for before, after in (-1, 1), (2, -1), (-1, -1), (1, -2), (-2, 2), (-3, 1), (1, 
     case('pads(X(1, F32, 1, 1, 4), "circular", %d, %d)' % (before, after), lambda: F.pad(X(1, F32, 1, 1, 4), (before, after), 'circular'))
     case('gradient(X(1, F32, 1, 1, 4), qn_square(pads(z, "circular", %d, %d)))' % (before, after), lambda: grad(X(1, F32, 1, 1, 4), lambda x: F.pad(x, (before, after), 'circular') ** 2))
     case('pads(X(1, F32, 1, 1, 3, 4), "circular", %d, %d, -1, 1)' % (before, after), lambda: F.pad(X(1, F32, 1, 1, 3, 4), (before, after, -1, 1), 'circular'))
+for before, after in (-4, 0), (0, -4), (-1, -3):
+    case('pads(X(1, F32, 1, 1, 4), "circular", %d, %d)' % (before, after), lambda: F.pad(X(1, F32, 1, 1, 4), (before, after), 'circular'))
 for before, after in (-1, 4), (-3, 2), (1, -5), (-3, -2):
     case('pads(X(1, F32, 1, 1, 4), "circular", %d, %d)' % (before, after), lambda: F.pad(X(1, F32, 1, 1, 4), (before, after), 'circular'))
 # ---- BOOL ----

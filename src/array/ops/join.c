@@ -246,6 +246,7 @@ static qn_tensor *pad_like(qn_tensor *t, const qn_pad_attrs *pads, qn_pad_mode m
                                     .mode = (int32_t)mode};
         if (mode == QN_PAD_circular) y = cut_first(y, i, &attrs);
         if (y == NULL) break;
+        if (attrs.n == 0 && attrs.before == 0 && attrs.after == 0) continue; /* nothing is left, nothing repeated */
         qn_tensor *at = qn__source(of(t)->ctx, qn__place_of(t), QN_OP_pad_index, &attrs),
                   *z = qn_index_select(y, i, at);
         qn_release(at);
