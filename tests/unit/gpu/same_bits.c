@@ -44,6 +44,29 @@ static qn_node *build_pointwise(rig *r)
     return qn__op(r->g, c->op, attrs, src, info->min_src);
 }
 
+/* 16 bits and a number in F32 */
+static qn_node *build_scaled(rig *r)
+{
+    static const qn_strict_attrs lenient;
+    const qn_op_info *info = qn__op_info(r->c->op);
+    qn_node *src[] = {viewed(r, input(r, r->c->dtype, SHAPE(5, 3, 134), WILD, 0), r->c->view),
+                      input(r, QN_DTYPE_F32, (qn_shape){0}, WILD, 0)};
+    return qn__op(r->g, r->c->op, info->attrs_bytes == sizeof lenient ? &lenient : NULL, src, 2);
+}
+
+static void numbers_beside_16_bits(void **state)
+{
+    static const qn_op ops[] = {QN_OP_mul, QN_OP_div, QN_OP_floor_divide, QN_OP_trunc_divide};
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        try(&(one_case){.what = qn__op_info(ops[i / 2])->name,
+                        .build = build_scaled,
+                        .op = ops[i / 2],
+                        .dtype = i % 2 ? QN_DTYPE_BF16 : QN_DTYPE_F16,
+                        .view = "ctsf"[i % 4]});
+    assert_int_equal(n_wrong, 0);
+}
+
 static void pointwise(void **state)
 {
     static const qn_op ops[] = {
@@ -492,6 +515,7 @@ static void kernels_of_warps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pointwise),
+                                       cmocka_unit_test(numbers_beside_16_bits),
                                        cmocka_unit_test(moves),
                                        cmocka_unit_test(lines),
                                        cmocka_unit_test(layers),
