@@ -6,8 +6,9 @@
  * qn_add(a, b)              a new tensor qn_add_(a, b)                 in place: a = a + b, in a's dtype and memory;
  * returns a qn_add_out(out, a, b)         out = a + b, in out's memory; returns out, whose shape must be that of the
  * result and for those of two sources also qn_add_number(a, 2.5) and qn_add_number_(a, 2.5). A number that is whole
- * counts as an integer, any other as real, when types are found. Numbers may change from run to run without a new graph
- * being compiled. */
+ * counts as an integer, any other as real, when types are found. What multiplies or divides F16 or BF16 is not rounded
+ * to 16 bits itself, neither a number nor a 0-d tensor as second source. Numbers may change from run to run without a
+ * new graph being compiled. */
 #ifndef QUERN_OPS_H
 #define QUERN_OPS_H
 
