@@ -192,10 +192,11 @@ qn_status qn__gguf_read_tensors(qn_gguf_reader *r, uint64_t count)
     }
     part->n_tensors = (size_t)count;
     part->data_start = (r->c.pos + part->alignment - 1) / part->alignment * part->alignment;
-    const qn_gguf_info *infos = file->tensors + part->first_tensor;
+    if (count == 0) return QN_OK; /* and maybe no list */
+    qn_gguf_info *infos = file->tensors + part->first_tensor;
     uint64_t last = 0;
     for (size_t i = 0; i < count; i++)
         if (end_of(part, &infos[i].pub) > last) last = end_of(part, &infos[i].pub);
-    for (size_t i = 0; i < count; i++) QN_TRY(place(r, &file->tensors[part->first_tensor + i], last));
-    return count == 0 ? QN_OK : check_overlaps(r, file->tensors + part->first_tensor, (size_t)count);
+    for (size_t i = 0; i < count; i++) QN_TRY(place(r, &infos[i], last));
+    return check_overlaps(r, infos, (size_t)count);
 }
