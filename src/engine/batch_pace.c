@@ -17,11 +17,10 @@ enum {
 
 /* A step with prompts may take twice what decoding alone takes. Steps of one size differ by a tenth and more, so that
  * less is aimed at. On a machine that others use one step in a hundred takes half as long again and more whatever it
- * does: less still is aimed at, so that with prompts that one takes MOST_TIMES the usual. Who waits for a long prompt
- * waits a little longer for it, since the others have its pauses for minutes. An Emerald Rapids where that step takes
- * twice as long, 8 streams beside 3 K, 99th percentile by the median: 0.9: 3.0 to 4.0; 0.5: 2.3 to 3.4; 0.4: 2.0 to
- * 2.9. */
-static const double AIM = 0.9, LEAST_AIM = 0.4, LEAST_AIM_LONG = 0.3, MOST_TIMES = 2.2;
+ * does: less still is aimed at, so that with prompts that one takes MOST_TIMES the usual. An Emerald Rapids where it
+ * takes twice as long, 8 streams beside a prompt of 3 K, 99th percentile by the median, and the prompt's time by that
+ * alone: always 0.9: 3.0 to 4.0, 3.4 to 3.6; at least 0.5: 2.3 to 3.4, 2.9 to 3.7; 0.4: 2.0 to 2.9, 3.0 to 3.8. */
+static const double AIM = 0.9, LEAST_AIM = 0.4, MOST_TIMES = 2.2;
 static const double TAIL_STEP = 0.08;
 /* A step that keeps nobody waiting: whoever comes meanwhile begins after it, and a cancelled request is noticed. */
 static const double ALONE_SECONDS = 0.15;
@@ -100,11 +99,10 @@ static double crowd(double decode)
 }
 
 /* How long a step reads prompts, in times of its decoding. */
-static double aim(const qn_pace *p, double rest_s)
+static double aim(const qn_pace *p)
 {
     const double rest = p->tail > 0 ? MOST_TIMES / p->tail - 1 : AIM;
-    const double least = rest_s > LONG_SECONDS ? LEAST_AIM_LONG : LEAST_AIM;
-    return rest < least ? least : rest < AIM ? rest : AIM;
+    return rest < LEAST_AIM ? LEAST_AIM : rest < AIM ? rest : AIM;
 }
 
 double qn__pace_seconds(const qn_pace *p, int32_t n_decoding, int32_t n_reading, double rest_s)
@@ -112,9 +110,8 @@ double qn__pace_seconds(const qn_pace *p, int32_t n_decoding, int32_t n_reading,
     const double decode = n_decoding ? qn__pace_decode(p, n_decoding) : 0;
     if (!n_decoding) return alone(p, rest_s);
     if (decode <= 0) return ALONE_SECONDS;
-    const double part = aim(p, rest_s);
-    if (n_reading <= n_decoding) return p->slow > 1 ? decode * fmax(0, (1 + part) / p->slow - 1) : part * decode;
-    const double by_heads = part * decode * n_reading / n_decoding, most = crowd(decode);
+    if (n_reading <= n_decoding) return p->slow > 1 ? decode * fmax(0, (1 + aim(p)) / p->slow - 1) : aim(p) * decode;
+    const double by_heads = aim(p) * decode * n_reading / n_decoding, most = crowd(decode);
     return by_heads < most ? by_heads : most;
 }
 
