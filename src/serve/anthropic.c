@@ -96,14 +96,6 @@ static json_t *taken(text *t)
     return value;
 }
 
-/* What is the service's own is named in a header. */
-static void leave_out(exchange *x, const char *path, const char *type)
-{
-    char what[240];
-    snprintf(what, sizeof(what), "%.180s:%.40s", path, type);
-    exchange_ignores(x, what);
-}
-
 /* A header of some clients that differs every turn: the prefix would never hold. */
 static bool is_billing(const json_t *block)
 {
@@ -188,7 +180,7 @@ static bool add_said(turn *t, const json_t *block, const char *path, exchange *x
     if (is_type(type, "thinking") && json_is_string(thoughts))
         text_put(&t->thoughts, json_string_value(thoughts), json_string_length(thoughts));
     else if (is_of_server(type))
-        leave_out(x, path, type);
+        exchange_leaves_out(x, path, type);
     else if (!is_type(type, "redacted_thinking"))
         return unknown(p, path, type, "text, tool_use, thinking, redacted_thinking");
     return true;
@@ -279,7 +271,7 @@ static bool read_tools(ask *q, exchange *x, const fields *f)
         const json_t *description = json_object_get(tool, "description"), *strict = json_object_get(tool, "strict");
         snprintf(path, sizeof(path), "tools[%zu]", i);
         if (type && strcmp(type, "custom") != 0) {
-            leave_out(x, path, type);
+            exchange_leaves_out(x, path, type);
             continue;
         }
         if (!json_is_string(name)) return problem_set(f->p, 400, path, "a tool without a name");

@@ -135,6 +135,13 @@ void exchange_ignores(exchange *x, const char *what)
     pthread_mutex_unlock(&x->lock);
 }
 
+void exchange_leaves_out(exchange *x, const char *path, const char *what)
+{
+    char both[256];
+    snprintf(both, sizeof(both), "%.180s:%.40s", path, what);
+    exchange_ignores(x, both);
+}
+
 void exchange_begin_stream(exchange *x)
 {
     pthread_mutex_lock(&x->lock);

@@ -70,7 +70,7 @@ struct exchange {
     char method[8]; /* for the log, where no route has it */
     uint64_t id;
     _Atomic int refs;
-    char key[KEY_ID];        /* which of the server's keys it came with: names it for the batcher; written under lock */
+    char key[KEY_ID];        /* which of the server's keys it came with: names it for the batcher; under server.lock */
     char key_name[KEY_NAME]; /* for the log; "": it has none */
     bool anthropic;          /* sent anthropic-version */
     model *model;            /* held; NULL: none */
@@ -185,6 +185,7 @@ void exchange_reply_type(exchange *x, int status, const char *type, text *body);
 void exchange_refuse(exchange *x, const problem *p);
 /* Named in a header of the reply, and in the log. */
 void exchange_ignores(exchange *x, const char *what);
+void exchange_leaves_out(exchange *x, const char *path, const char *what); /* "path:what" */
 /* A reply that grows. */
 void exchange_begin_stream(exchange *x);
 void exchange_put(exchange *x, const char *data, size_t n);

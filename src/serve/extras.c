@@ -77,9 +77,7 @@ static bool order(ask *q, exchange *x, const fields *f)
         if (!name) return problem_set(f->p, 400, path, "found %s, expected text", json_type_name(item));
         const char sampler = qn_sampler_letter(name, json_string_length(item));
         if (!sampler || strchr(q->order, sampler)) { /* of another version of theirs, or there already */
-            char what[96];
-            snprintf(what, sizeof(what), "%s:%.40s", path, name);
-            exchange_ignores(x, what);
+            exchange_leaves_out(x, path, name);
             continue;
         }
         if (!add_sampler(q, sampler, path, name, f->p)) return false;

@@ -222,14 +222,6 @@ static json_t *function_of(const json_t *tool, bool custom)
     return json_pack("{s:s, s:o}", "type", "function", "function", function);
 }
 
-/* Kinds of tools that are the service's own are left out, and named in a header. */
-static void leave_out(exchange *x, size_t i, const char *type)
-{
-    char what[96];
-    snprintf(what, sizeof(what), "tools[%zu]:%.40s", i, type);
-    exchange_ignores(x, what);
-}
-
 static bool read_tools(ask *q, exchange *x, const fields *f)
 {
     const json_t *tools = field_array(f, "tools"), *tool, *wanted = field_get(f, "tool_choice");
@@ -245,7 +237,7 @@ static bool read_tools(ask *q, exchange *x, const fields *f)
         if (!type) {
             problem_set(f->p, 400, path, "a tool without a type");
         } else if (!is_custom && strcmp(type, "function") != 0) {
-            leave_out(x, i, type);
+            exchange_leaves_out(x, path, type); /* the service's own */
         } else if (!name) {
             problem_set(f->p, 400, path, "a tool without a name");
         } else {
