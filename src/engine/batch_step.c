@@ -54,7 +54,6 @@ static void reap(qn_batcher *b)
 {
     qn_batch_stream *gone = NULL, **end = &gone;
     qn__mutex_lock(&b->lock);
-    atomic_store_explicit(&b->stop, false, memory_order_relaxed); /* whoever comes from here on isn't looked for yet */
     for (int32_t i = 0; i < b->n_streams; i++) {
         qn_batch_stream *s = b->streams[i];
         s->idle = s->paused;
@@ -195,7 +194,17 @@ static qn_batch_stream *youngest_idle(const qn_batcher *b)
     return youngest;
 }
 
-/* Who waits gets the place of one that is paused: a reader that does not read holds up nobody else. */
+/* Whether a stream was cancelled, or reads again, behind reap: the next step has to see it first. Under lock. */
+static bool behind_reap(const qn_batcher *b)
+{
+    bool any = b->stopping;
+    for (int32_t i = 0; i < b->n_streams; i++)
+        any |= b->streams[i]->cancelled || (b->streams[i]->idle && !b->streams[i]->paused);
+    return any;
+}
+
+/* Who waits gets the place of one that is paused: a reader that does not read holds up nobody else. Whoever came before
+ * the last look was seen by it, and stops no step. */
 static void admit(qn_batcher *b)
 {
     for (;;) {
@@ -210,8 +219,9 @@ static void admit(qn_batcher *b)
             b->n_queued -= !s->begun;
             b->streams[b->n_streams++] = s;
         }
-        qn__mutex_unlock(&b->lock);
         qn_batch_stream *idle = waits && !s ? youngest_idle(b) : NULL;
+        if (!s && !idle) atomic_store_explicit(&b->stop, behind_reap(b), memory_order_relaxed);
+        qn__mutex_unlock(&b->lock);
         if (s)
             begin(b, s);
         else if (idle)

@@ -123,6 +123,34 @@ static void only_for_a_reason(void **state)
     }
 }
 
+/* The end of a cancelled request, before the executor looks at who waits: the next prompt comes just then. */
+static void at_its_end(void *ctx, const qn_batch_event *e)
+{
+    scene *s = ctx;
+    if (e->kind == QN_BATCH_end) s->status = crowd_submit(s->b, &s->small, &s->error);
+}
+
+/* Whoever comes between two steps is part of the second, or was seen not to be: it isn't stopped for that. */
+static void not_for_who_was_seen(void **state)
+{
+    (void)state;
+    qn_engine *e = rig_open(&(tiny){.arch = "llama"}, NULL);
+    scene s = {.at = 3, .cancel = true};
+    qn_batcher_stats stats;
+    qn_batcher *b = open_scene(e, &s);
+    s.small = s.big;
+    const qn_batch_request first = {
+        .prompt = s.big.prompt, .n_prompt = LONG, .max_tokens = 1, .no_cache = true, .fn = at_its_end, .ctx = &s};
+    MUST(qn_batcher_submit(b, &first, &s.big.id, err)); /* cancelled at its fourth node */
+    while (!atomic_load(&s.small.ended)) usleep(200);
+    if (s.status != QN_OK) fail_msg("%s", s.error.text);
+    CROWD_SAME(&s.small);
+    qn_batcher_get_stats(b, &stats);
+    assert_int_equal(stats.n_stopped, 1);
+    qn_batcher_destroy(b);
+    qn_engine_close(e);
+}
+
 /* ---- a session's decode, stopped by another thread ---- */
 
 typedef struct stopper {
@@ -180,6 +208,6 @@ static void at_any_moment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shorter_first), cmocka_unit_test(only_for_a_reason),
-                                       cmocka_unit_test(at_any_moment)};
+                                       cmocka_unit_test(not_for_who_was_seen), cmocka_unit_test(at_any_moment)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
