@@ -27,6 +27,7 @@
 #include <quern/npy.h>
 #include <quern/ops.h>
 #include <quern/optim.h>
+#include <quern/perplexity.h>
 #include <quern/safetensors.h>
 #include <quern/store.h>
 #include <quern/tap.h>

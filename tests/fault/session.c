@@ -2,6 +2,7 @@
 /* A failing allocator under a session in use: whatever fails, the session is as it was, and goes on to the bit as if
  * nothing had been. */
 #include "failing.h"
+#include <quern/perplexity.h>
 
 /* A model of each kind of memory. */
 static const tiny models[] = {{.arch = "qwen3"},
@@ -11,7 +12,7 @@ enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
 
 typedef struct work {
     qn_engine *engine;
-    qn_session *s;
+    qn_session *s, *fresh;
     rig_row want[3]; /* what each sequence says next */
     int len[3], last[3], free_cells;
     const char *path;
@@ -47,6 +48,7 @@ static void begin(work *w, int model, bool no_plan_cache)
     w->engine = rig_open(&models[model], &(qn_engine_options){.n_threads = 1});
     w->s = rig_session(w->engine,
                        (qn_session_options){.n_seq = 3, .n_ctx = 200, .n_batch = 16, .no_plan_cache = no_plan_cache});
+    w->fresh = rig_session(w->engine, (qn_session_options){.n_ctx = 8, .n_logits = 4, .no_plan_cache = true});
     rig_story(0, tokens, 40);
     rig_feed(w->s, 0, tokens, 30);
     MUST(qn_session_seq_copy(w->s, 0, 1, 0, 21, err));
@@ -62,6 +64,7 @@ static void begin(work *w, int model, bool no_plan_cache)
 static void end(work *w)
 {
     qn_session_destroy(w->s);
+    qn_session_destroy(w->fresh);
     qn_engine_close(w->engine);
 }
 
@@ -93,6 +96,20 @@ static qn_status restore(void *ctx, qn_error *err)
 {
     const work *w = ctx;
     return qn_session_restore(w->s, w->path, err);
+}
+
+static qn_status perplexity(void *ctx, qn_error *err) /* written, and compared with what was written */
+{
+    const work *w = ctx;
+    qn_token tokens[16];
+    qn_perplexity_result r;
+    rig_story(1, tokens, 16);
+    qn_status status =
+        qn_perplexity(w->fresh, tokens, 16, &(qn_perplexity_options){.n_ctx = 8, .save = tiny_path("p.kld")}, &r, err);
+    if (status == QN_OK)
+        status = qn_perplexity(w->fresh, NULL, 0, &(qn_perplexity_options){.file = tiny_path("p.kld")}, &r, err);
+    assert_int_equal(qn_session_seq_len(w->fresh, 0), 0);
+    return status;
 }
 
 static qn_status print(void *ctx, qn_error *err)
@@ -151,6 +168,8 @@ static void nothing_is_lost(void **state)
         fault_sweep("restore", restore, as_it_was, &w);
         fault_sweep("print", print, NULL, &w); /* these don't touch it: once at the end is enough */
         fault_sweep("estimate", estimate, NULL, &w);
+        MUST(perplexity(&w, err)); /* what the session keeps from its first decode on */
+        fault_sweep("perplexity", perplexity, NULL, &w);
         as_it_was(&w);
         end(&w);
     }

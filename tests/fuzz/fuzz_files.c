@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/fuzz/fuzz_files.c -- files that programs are handed besides models: .npy arrays, LoRA adapters for a small
- * model, checkpoints of a small training. The first byte says what: n, a, c are a good file of that kind with the edits
- * that the rest describes, N, A, C the rest as it is. What opens is used; what does not leaves one line and everything
- * as it was. Broken promises trap; leaks and bad accesses are the sanitizers' business. */
+ * model, checkpoints of a small training, log-probabilities of a text. The first byte says what: n, a, c, p are a good
+ * file of that kind with the edits that the rest describes, N, A, C, P the rest as it is. What opens is used; what does
+ * not leaves one line and everything as it was. Broken promises trap; leaks and bad accesses are the sanitizers'
+ * business. */
 #include <quern/array.h>
 #include <quern/engine.h>
 #include <quern/npy.h>
+#include <quern/perplexity.h>
 #include <quern/train.h>
 
 #include "require.h"
@@ -27,7 +29,8 @@ static struct {
     qn_context *ctx;
     qn_trainer *trainer;
     qn_engine *engine;
-    bytes npy, adapter, checkpoint; /* good ones */
+    qn_session *session;
+    bytes npy, adapter, checkpoint, logprobs; /* good ones */
 } made;
 
 /* ---- once: a text, a trainer of it, its export as the base of an adapter ---- */
@@ -106,6 +109,14 @@ static void make_all(void)
     made.checkpoint = taken("c");
     made.adapter = taken("a");
     made.npy = taken("n");
+    qn_token ids[24];
+    qn_perplexity_result result;
+    for (int i = 0; i < 24; i++) ids[i] = i * 11;
+    must(qn_session_create(made.engine, &(qn_session_options){.n_ctx = 8, .n_logits = 4}, &made.session, &err), &err);
+    must(qn_perplexity(made.session, ids, 24, &(qn_perplexity_options){.n_ctx = 8, .save = path_of("p")}, &result,
+                       &err),
+         &err);
+    made.logprobs = taken("p");
     (void)unlink(path_of("base"));
     (void)rmdir(folder);
 }
@@ -170,6 +181,22 @@ static void use_checkpoint(const char *path)
     REQUIRE(after.step == before.step && after.best_step == before.best_step);
 }
 
+static void use_logprobs(const char *path)
+{
+    qn_perplexity_file_info info;
+    qn_perplexity_result r;
+    qn_error err = {0};
+    const qn_status status = qn_perplexity_file_get_info(path, &info, &err);
+    const qn_status run = qn_perplexity(made.session, NULL, 0, &(qn_perplexity_options){.file = path}, &r, &err);
+    REQUIRE(qn_session_seq_len(made.session, 0) == 0);
+    if (status != QN_OK) REQUIRE(run == status);
+    if (run != QN_OK) {
+        check_error(run, &err);
+        return;
+    }
+    REQUIRE(info.n_ctx <= 9 && info.n_chunks == r.n_chunks_done && r.compared && r.n_tokens > 0 && r.ppl.value > 0);
+}
+
 /* Edits of four bytes: where (two), what, with what. */
 static bytes edited(bytes from, const uint8_t *edits, size_t size)
 {
@@ -202,7 +229,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!made.ctx) make_all();
     if (size == 0) return 0;
     const int kind = tolower(data[0]);
-    const bytes *good = kind == 'n' ? &made.npy : kind == 'a' ? &made.adapter : kind == 'c' ? &made.checkpoint : NULL;
+    const bytes *good = kind == 'n'   ? &made.npy
+                        : kind == 'a' ? &made.adapter
+                        : kind == 'c' ? &made.checkpoint
+                        : kind == 'p' ? &made.logprobs
+                                      : NULL;
     if (!good) return 0;
     bytes b = data[0] == kind ? edited(*good, data + 1, size - 1)
                               : edited((bytes){(uint8_t *)(uintptr_t)(data + 1), size - 1}, NULL, 0);
@@ -214,6 +245,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         use_npy(b.data, b.size, path);
     else if (kind == 'a')
         use_adapter(path);
+    else if (kind == 'p')
+        use_logprobs(path);
     else
         use_checkpoint(path);
     close(fd);
