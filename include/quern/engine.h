@@ -6,6 +6,12 @@
  * scheduler, and what the last decode produced. Sessions of one engine may live in different threads; their
  * computations take turns on the engine's backends.
  *
+ * A file that is cut short by somebody else while it is mapped ends the process (SIGBUS), as with any mapping; one that
+ * is replaced or deleted stays as it was. In a child of fork, of a moment when no thread computed, what was open goes
+ * on with one thread and the same bits, and engines that are opened there have their own; but batchers, decodes in the
+ * background, memory (qn_engine_options) and devices are the parent's alone. Logits do not depend on the
+ * floating-point state of the calling thread, which is kept.
+ *
  * A whole program (examples/generate.c is the complete one):
  *
  *     qn_engine *engine; qn_session *session; qn_error err;
@@ -68,7 +74,8 @@ typedef struct qn_engine_options {
     void *progress_ctx;
 
     /* Devices by name, as qn_devices_get has them ("cuda:0,opencl:1"): they come before `backends` in the list. NULL:
-     * where gpu_layers asks for one and `backends` names none, the first that is not the processor. */
+     * where gpu_layers asks for one and `backends` names none, the first that is not the processor; where there is
+     * no other, and layers are asked for, the first (OpenCL on the processor). */
     const char *devices;
     /* Meaningful with gpu_layers_set: how many of the last layers, and then the output too, lie on the devices of the
      * list, shared out by their memory; what is before them lies on the first backend that is none. Rules come first.

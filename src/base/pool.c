@@ -5,10 +5,12 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include <pthread.h>
 
 struct qn_pool_user {
     qn_turn_taker taker;
     int n;
+    int forks;     /* of the process when it joined */
     qn_team *team; /* the process's, or of one member: the caller */
 };
 
@@ -18,13 +20,28 @@ static struct {
     int n_users;    /* of more than one thread */
     qn_team *team;  /* NULL without them */
     qn_turns turns; /* to run it, or to grow it */
+    int forks;      /* how often this process is a fork's child of one that computed */
 } pool;
+
+/* Of the team the child has the memory and no thread: who comes gets another, and who is there computes alone. */
+static void forked(void)
+{
+    qn__mutex_init(&pool.lock);
+    qn__turns_init(&pool.turns);
+    pool.team = NULL;
+    pool.n_users = 0;
+    pool.forks++;
+}
 
 static void init(void)
 {
     qn__mutex_init(&pool.lock);
     qn__turns_init(&pool.turns);
+    (void)pthread_atfork(NULL, NULL, forked); /* without memory for that it is as without */
 }
+
+/* Of the team as it is now, with threads. */
+static bool on_team(const qn_pool_user *user) { return user->n > 1 && user->forks == pool.forks; }
 
 /* Under lock. */
 static qn_status provide(qn_pool_user *user, qn_error *err)
@@ -61,6 +78,7 @@ qn_status qn__pool_join(int n_threads, qn_pool_user **out, qn_error *err)
     user->n = n;
     qn__once(&pool.once, init);
     qn__mutex_lock(&pool.lock);
+    user->forks = pool.forks;
     const qn_status status = provide(user, err);
     end_unused();
     qn__mutex_unlock(&pool.lock);
@@ -77,7 +95,7 @@ void qn__pool_leave(qn_pool_user *user)
     if (!user) return;
     qn__mutex_lock(&pool.lock);
     qn__turns_forget(&pool.turns, &user->taker);
-    if (user->n > 1) pool.n_users--;
+    if (on_team(user)) pool.n_users--;
     end_unused();
     qn__mutex_unlock(&pool.lock);
     if (user->n == 1) qn__team_destroy(user->team);
@@ -90,9 +108,10 @@ qn_team *qn__pool_team(const qn_pool_user *user) { return user->team; }
 
 void qn__pool_run(qn_pool_user *user, qn_team_fn fn, void *ctx)
 {
-    if (user->n > 1) qn__turns_take(&pool.turns, &user->taker);
-    qn__team_run_some(user->team, user->n, fn, ctx);
-    if (user->n > 1) qn__turns_give(&pool.turns, &user->taker);
+    const bool team = on_team(user);
+    if (team) qn__turns_take(&pool.turns, &user->taker);
+    qn__team_run_some(user->team, team ? user->n : 1, fn, ctx);
+    if (team) qn__turns_give(&pool.turns, &user->taker);
 }
 
-bool qn__pool_shared(qn_pool_user *user) { return user->n > 1 && qn__turns_shared(&pool.turns, &user->taker); }
+bool qn__pool_shared(qn_pool_user *user) { return on_team(user) && qn__turns_shared(&pool.turns, &user->taker); }

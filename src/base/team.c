@@ -5,6 +5,7 @@
  * a change, so an opening is never missed and no gate needs a second phase. The word of `go` also says how many members
  * the run has: whoever is not of it reads nothing else, as nobody waits for it. */
 #include "base/error.h"
+#include "base/fpenv.h"
 #include "base/machine.h"
 #include "base/mem.h"
 #include "base/park.h"
@@ -102,6 +103,7 @@ static void *member_main(void *arg)
     qn_team *team = me->team;
     int seen = me->seen;
     bool ran = false;
+    (void)qn__fp_begin(); /* it began with the state of whoever made it */
     for (;;) {
         /* who is not of this run may not be of the next: it sleeps at once */
         gate_wait(&team->go, seen, ran ? atomic_load_explicit(&team->spin_ns, memory_order_relaxed) : -1);
@@ -173,9 +175,8 @@ int qn__team_size(const qn_team *team) { return team->n; }
 
 void qn__team_run(qn_team *team, qn_team_fn fn, void *ctx) { qn__team_run_some(team, team->n, fn, ctx); }
 
-void qn__team_run_some(qn_team *team, int n, qn_team_fn fn, void *ctx)
+static void run_some(qn_team *team, int n, qn_team_fn fn, void *ctx)
 {
-    QN_ASSERT(n >= 1 && n <= team->n);
     atomic_store_explicit(&team->next, 0, memory_order_relaxed);
     team->n_active = n;
     if (n == 1) {
@@ -191,6 +192,14 @@ void qn__team_run_some(qn_team *team, int n, qn_team_fn fn, void *ctx)
     start_run(team, n);
     fn(ctx, 0, n);
     gate_wait(&team->done, done, atomic_load_explicit(&team->spin_ns, memory_order_relaxed));
+}
+
+void qn__team_run_some(qn_team *team, int n, qn_team_fn fn, void *ctx)
+{
+    QN_ASSERT(n >= 1 && n <= team->n);
+    const uint64_t fp = qn__fp_begin();
+    run_some(team, n, fn, ctx);
+    qn__fp_end(fp);
 }
 
 void qn__team_barrier(qn_team *team)

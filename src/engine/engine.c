@@ -3,6 +3,7 @@
  * Weights are used where the file is mapped; only a backend with memory of its own, or a file of the other byte order,
  * makes a copy. */
 #include "engine/pager.h"
+#include "base/fpenv.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/str.h"
@@ -142,7 +143,9 @@ qn_status qn_engine_open(const char *path, const qn_engine_options *options, qn_
     qn__turns_init(&e->turns);
     const int64_t start = qn__now_ns();
     const uint64_t began = qn__trace_begin();
+    const uint64_t fp = qn__fp_begin();
     const qn_status status = open_engine(e, path, options ? options : &defaults, err);
+    qn__fp_end(fp);
     qn__trace_end(QN_TRACE_load, began);
     QN_OBSERVE(load, qn__now_ns() - start);
     if (status != QN_OK) {

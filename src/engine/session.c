@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/session.c -- a session's life, and decoding. After create and the first decode of a shape nothing
  * allocates. */
+#include "base/fpenv.h"
 #include "base/log.h"
 #include "engine/pager.h"
 #include "engine/tap.h"
@@ -158,7 +159,7 @@ static void warn_beyond_training(qn_session *s, int64_t n)
             (long long)n, trained);
 }
 
-qn_status qn_session_create(qn_engine *engine, const qn_session_options *options, qn_session **out, qn_error *err)
+static qn_status create_or_shrink(qn_engine *engine, const qn_session_options *options, qn_session **out, qn_error *err)
 {
     static const qn_session_options defaults;
     wish w = {.options = options ? options : &defaults};
@@ -173,6 +174,14 @@ qn_status qn_session_create(qn_engine *engine, const qn_session_options *options
     }
     /* Several sequences, or texts, share the cells: none of them need be long. */
     if (status == QN_OK && shape.n_seq == 1 && !shape.embeddings) warn_beyond_training(*out, shape.n_ctx);
+    return status;
+}
+
+qn_status qn_session_create(qn_engine *engine, const qn_session_options *options, qn_session **out, qn_error *err)
+{
+    const uint64_t fp = qn__fp_begin();
+    const qn_status status = create_or_shrink(engine, options, out, err);
+    qn__fp_end(fp);
     return status;
 }
 
@@ -510,7 +519,9 @@ static qn_status run_chunk(qn_session *s, const qn_batch_item *items, int32_t n,
         return QN_FAIL(err, cancelled, "stopped");
     qn__turns_take(&s->engine->turns, &s->turn);
     const int64_t start = qn__now_ns();
+    const uint64_t fp = qn__fp_begin(); /* attributes of graphs are computed here, and rows written */
     const qn_status status = decode_chunk(s, items, n, err);
+    qn__fp_end(fp);
     const double token_s = (double)(qn__now_ns() - start) * 1e-9 / n;
     qn__pager_give_turn(s->engine, &s->turn);
     if (status != QN_OK) return status;
