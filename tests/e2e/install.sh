@@ -21,6 +21,8 @@ project(find_quern C)
 find_package(quern REQUIRED)
 add_executable(found generate.c)
 target_link_libraries(found quern::quern)
+add_executable(found_static generate.c)
+target_link_libraries(found_static quern::quern_static)
 END
 cp "$source/examples/generate.c" "$work/find/"
 { cmake -G Ninja -S "$work/find" -B "$work/find/build" -DCMAKE_PREFIX_PATH="$work/usr" && cmake --build "$work/find/build"; } >"$work/log" 2>&1 || { cat "$work/log"; bad "find_package"; }
@@ -33,10 +35,45 @@ if command -v c++ >/dev/null; then
     c++ -Wall -Wextra -Werror "$work/t.cc" -o "$work/t" $(pkg-config --cflags --libs quern) -Wl,-rpath,"$libdir" && "$work/t" || bad "quern.h in C++"
 fi
 shakespeare=$source/models/shakespeare.gguf
-for program in "$work/shared-program" "$work/static-program" "$work/find/build/found"; do
+for program in "$work/shared-program" "$work/static-program" "$work/find/build/found" "$work/find/build/found_static"; do
     expect 0 "$program" "$shakespeare" "Good morrow" 60
     printf 'Good morrow' | cat - "$work/out" | cmp -s - "$source/tests/e2e/shakespeare/greedy.txt" || { bad "$program:"; cat "$work/out"; }
 done
+
+# A plug-in that is unloaded while a thread that used it lives: the thread may end.
+cat >"$work/unload.c" <<'END'
+#include <dlfcn.h>
+#include <pthread.h>
+#include <quern/quern.h>
+#include <semaphore.h>
+static sem_t used, gone;
+static void *lib;
+static void *use(void *path)
+{
+    qn_error err;
+    qn_engine *e = NULL;
+    __typeof__(qn_engine_open) *open = (__typeof__(qn_engine_open) *)dlsym(lib, "qn_engine_open");
+    __typeof__(qn_engine_close) *close = (__typeof__(qn_engine_close) *)dlsym(lib, "qn_engine_close");
+    if (!open || !close || open(path, NULL, &e, &err) != QN_OK) return path;
+    close(e);
+    sem_post(&used);
+    sem_wait(&gone);
+    return NULL;
+}
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    void *failed;
+    lib = argc == 3 ? dlopen(argv[1], RTLD_NOW) : NULL;
+    if (!lib || sem_init(&used, 0, 0) || sem_init(&gone, 0, 0) || pthread_create(&thread, NULL, use, argv[2])) return 2;
+    sem_wait(&used);
+    dlclose(lib);
+    sem_post(&gone);
+    return pthread_join(thread, &failed) || failed;
+}
+END
+cc -std=gnu17 -Wall -Wextra "$work/unload.c" -o "$work/unload" $(pkg-config --cflags quern) -ldl -pthread || bad "unload.c"
+expect 0 "$work/unload" "$libdir/libquern.so" "$shakespeare"
 
 for example in "$source"/examples/*.c; do
     name=$(basename "$example" .c)
