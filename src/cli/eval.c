@@ -58,11 +58,13 @@ int cli_command_eval(int argc, char **argv)
     cli_tap_options taps = {0};
     const char *tokens = NULL, *out = NULL, *model = NULL, *stats = NULL;
     int32_t batch = 512;
+    bool batch_set = false;
     cli_recording recording = {0};
     const cli_option options[] = {
         {"tokens", 0, CLI_STRING, &tokens, "LIST", "token ids: 1,2,3 or @FILE", 0, 0, NULL},
         {"output", 'o', CLI_OUTPUT, &out, "FILE", "the .npy file to write; - is standard output", 0, 0, NULL},
-        {"batch", 'b', CLI_INT, &batch, "N", "tokens computed at once (default: 512)", 1, 1 << 20, NULL},
+        {"batch", 'b', CLI_INT, &batch, "N", "tokens computed at once (default: 512, or where they see both ways all)",
+         1, 1 << 20, &batch_set},
         {"stats", 0, CLI_OUTPUT, &stats, "FILE", "write counters and times as JSON", 0, 0, NULL},
         CLI_TAP_OPTIONS(taps),
         CLI_MODEL_OPTIONS(m),
@@ -86,7 +88,12 @@ int cli_command_eval(int argc, char **argv)
     const int64_t start = cli_now_ns();
     status = cli_recording_start(&recording, &model, 1, argc, argv);
     if (status == CLI_OK) status = cli_open_engine(model, &m, &engine);
-    const int32_t n_batch = batch < (int32_t)n ? batch : (int32_t)n;
+    qn_engine_info info = {0};
+    if (status == CLI_OK) qn_engine_get_info(engine, &info);
+    if (status == CLI_OK && info.both_ways && batch_set && batch < (int32_t)n)
+        status = cli_bad_usage("--batch %d: tokens of %s see what comes after them, all %zu are computed at once",
+                               batch, info.arch, n);
+    const int32_t n_batch = batch < (int32_t)n && !info.both_ways ? batch : (int32_t)n;
     if (status == CLI_OK)
         status = cli_create_session(engine, &m,
                                     (qn_session_options){.n_ctx = (int32_t)n, .n_batch = n_batch, .n_logits = n_batch},

@@ -34,6 +34,14 @@ expect 2 "$quern" eval "$model" --tokens 1;                      one_line "-o"
 expect 1 "$quern" eval "$model" --tokens 1 -o "$work/no/c.npy";  one_line "No such file"
 [ -e "$work/c.npy" ] && bad "a failed eval left a file"
 
+# Tokens that see what comes after them are computed at once, more than a batch has by default too.
+expect 0 "$quern" synth "$work/llada.gguf" --arch llada --layers 1 --embd 32 --heads 2 --ff 32 --vocab-size 400 --ctx 1024 --type F32 --spread 0.2
+i=0; while [ $i -lt 600 ]; do printf '%d ' $((i * 7 % 400)); i=$((i + 1)); done >"$work/list"
+expect 0 "$quern" eval "$work/llada.gguf" --tokens "@$work/list" -o "$work/whole.npy" -b 600
+expect 0 "$quern" eval "$work/llada.gguf" --tokens "@$work/list" -o "$work/b.npy"
+cmp -s "$work/whole.npy" "$work/b.npy" || bad "eval: of tokens that see both ways some saw less"
+expect 2 "$quern" eval "$work/llada.gguf" --tokens "@$work/list" -o "$work/c.npy" -b 512; one_line "512" "600"
+
 # placement: half on another backend, the same logits; a rule that names no backend.
 expect 0 "$quern" eval "$model" --tokens 1,2,3,4,5 -o "$work/b.npy" --backends cpu,cpu --place 'blk.1.*=1'
 cmp -s "$work/a.npy" "$work/b.npy" || bad "eval: two backends give other logits"
