@@ -42,6 +42,8 @@ qn_status qn_batcher_session(const qn_batcher_options *o, qn_session_options *ou
     const int32_t n_parallel = o->n_parallel ? o->n_parallel : DEFAULT_PARALLEL;
     QN_TRY(range("n_cache", o->n_cache, MAX_CACHE, err));
     QN_TRY(range("n_queue", o->n_queue, MAX_QUEUE, err));
+    QN_TRY(range("session.n_ctx", o->session.n_ctx, INT32_MAX, err));
+    QN_TRY(range("session.n_batch", o->session.n_batch, INT32_MAX, err));
     if (o->session.embeddings) return QN_FAIL(err, invalid, "a batcher's session is for text, not for embeddings");
     *out = o->session;
     out->n_seq = n_parallel;

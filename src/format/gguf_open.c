@@ -134,6 +134,8 @@ static uint64_t data_bytes(const qn_gguf_part *part)
 qn_status qn_gguf_load(const qn_gguf *file, qn_gguf_policy policy, qn_progress_fn progress, void *ctx, qn_error *err)
 {
     if (policy == QN_GGUF_lazy) return QN_OK;
+    if ((int)policy < 0 || policy >= QN_GGUF_POLICY_COUNT)
+        return QN_FAIL(err, invalid, "policy %d; there are 0 to %d", (int)policy, QN_GGUF_POLICY_COUNT - 1);
     load_state state = {.progress = progress, .ctx = ctx};
     for (int i = 0; i < file->n_parts; i++) {
         if (!file->parts[i].mapped)

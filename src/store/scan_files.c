@@ -17,8 +17,10 @@ static qn_status add_plain(qn_scan *s, void *ctx, const qn_gguf_seen *file)
 
 qn_status qn__scan_folder(qn_scan *s)
 {
-    for (int i = 0; i < s->places->n_folders; i++, s->rank++)
+    for (int i = 0; i < s->places->n_folders; i++, s->rank++) {
+        if (!s->places->folders[i]) continue;
         QN_TRY(qn__walk_ggufs(s, s->places->folders[i], NULL, QN_STORE_MAX_DEPTH, add_plain, NULL));
+    }
     return QN_OK;
 }
 

@@ -399,7 +399,6 @@ qn_status qn_chat_grammar_create(const qn_chat_template *t, const qn_tokenizer *
     qn_status status = qn_chat_reader_create(t, tok, options->tools, prompt, &c.reader, err);
     if (status != QN_OK) return status;
     c.reader->several_calls = t->needs.several_calls;
-    *out = NULL;
     c.g = qn__grammar_new(err);
     if (!c.g) c.status = QN_STATUS_nomem;
     const bool any = c.g && put_root(&c, options);
@@ -407,10 +406,8 @@ qn_status qn_chat_grammar_create(const qn_chat_template *t, const qn_tokenizer *
     if (c.status == QN_OK && c.text.failed) c.status = QN_FAIL_NOMEM(err, c.text.len);
     if (c.status == QN_OK && any) c.status = qn__grammar_add_gbnf(c.g, c.text.data, err);
     if (c.status == QN_OK && any) c.status = qn__grammar_complete(c.g, "root", c.text.data, err);
-    if (c.status == QN_OK && any)
-        *out = c.g;
-    else
-        qn_grammar_destroy(c.g);
+    if (c.status == QN_OK) *out = any ? c.g : NULL;
+    if (c.status != QN_OK || !any) qn_grammar_destroy(c.g);
     qn__str_deinit(&c.text);
     qn_chat_reader_destroy(c.reader);
     return c.status;

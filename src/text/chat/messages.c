@@ -113,12 +113,15 @@ static qn_val id_of(qn_heap *h, const qn_chat_needs *needs, qn_val given)
     return needs->short_ids && qn__given(given) ? short_id(h, given) : given;
 }
 
+static const char *found(qn_val v) { return qn__given(v) ? qn__type_name(v) : "nothing"; }
+
 static qn_val call_of(qn_heap *h, const qn_chat_needs *needs, qn_val call, uint32_t i, const char *where)
 {
     const qn_val function = qn__member(call, "function"), name = qn__member(function, "name");
     char at[WHERE + 32];
     snprintf(at, sizeof at, "%s.tool_calls[%u]", where, i);
-    if (!qn__is_str(name)) return QN_RAISE(h, "%s.function.name: found nothing, expected the name of a tool", at);
+    if (!qn__is_str(name))
+        return QN_RAISE(h, "%s.function.name: found %s, expected the name of a tool", at, found(name));
     qn_vdict *out = qn__dict_new(h), *f = qn__dict_new(h);
     if (!out || !f) return nothing();
     const qn_val id = id_of(h, needs, qn__member(call, "id"));
@@ -151,7 +154,8 @@ static qn_val message_of(qn_heap *h, const qn_chat_needs *needs, qn_val message,
     const qn_val role = qn__member(message, "role"), calls = qn__member(message, "tool_calls");
     if (message.type != QN_VAL_dict)
         return QN_RAISE(h, "%s: found %s, expected an object", where, qn__type_name(message));
-    if (!qn__is_str(role)) return QN_RAISE(h, "%s.role: found nothing, expected \"user\", \"assistant\" ..", where);
+    if (!qn__is_str(role))
+        return QN_RAISE(h, "%s.role: found %s, expected \"user\", \"assistant\" ..", where, found(role));
     if (qn__given(calls) && calls.type != QN_VAL_list)
         return QN_RAISE(h, "%s.tool_calls: found %s, expected a list", where, qn__type_name(calls));
     qn_vdict *d = qn__dict_new(h);
@@ -369,8 +373,9 @@ qn_val qn__chat_tools(qn_heap *h, const qn_chat_needs *needs, qn_val tools)
     for (uint32_t i = 0; l && i < tools.l->n && h->status == QN_OK; i++) {
         const qn_val tool = tools.l->items[i], function = qn__member(tool, "function");
         const qn_val named = qn__given(function) ? function : tool;
-        if (!qn__is_str(qn__member(named, "name")))
-            return QN_RAISE(h, "tools[%u].function.name: found nothing, expected the name of a tool", i);
+        const qn_val name = qn__member(named, "name");
+        if (!qn__is_str(name))
+            return QN_RAISE(h, "tools[%u].function.name: found %s, expected the name of a tool", i, found(name));
         qn_val out = tidied(h, needs, named, 0);
         if (needs->whole_tools && out.type == QN_VAL_dict) complete(h, out.d);
         if (!needs->flat_tools) {

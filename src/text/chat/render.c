@@ -23,7 +23,7 @@ static qn_status create(const char *source, size_t len, const char *origin, qn_c
         qn_chat_template_destroy(t);
         return status;
     }
-    memcpy(t->source, source, len);
+    if (len) memcpy(t->source, source, len);
     t->source[len] = '\0';
     const size_t n = strlen(origin) < sizeof t->origin ? strlen(origin) : sizeof t->origin - 1;
     memcpy(t->origin, origin, n);
@@ -140,7 +140,10 @@ qn_val qn__chat_run_with(const qn_chat_template *t, qn_heap *h, qn_val messages,
     const bool none = tools.type != QN_VAL_list;
     qn_vlist *empty = none && t->needs.empty_tools ? qn__list_new(h, QN_LIST_list, 0) : NULL;
     qn__put(h, v, "tools", empty ? qn__of_list(empty) : tools);
-    qn__put(h, v, "documents", o->documents ? parse(h, "documents", o->documents) : qn__none());
+    const qn_val documents = o->documents ? parse(h, "documents", o->documents) : qn__none();
+    if (h->status == QN_OK && o->documents && documents.type != QN_VAL_list && documents.type != QN_VAL_none)
+        return QN_RAISE(h, "documents: found %s, expected a list", qn__type_name(documents));
+    qn__put(h, v, "documents", documents);
     qn__put(h, v, "add_generation_prompt", qn__bool(!o->no_generation_prompt && !o->continue_final_message));
     qn__put(h, v, "bos_token", qn__text_val(h, o->bos ? o->bos : ""));
     qn__put(h, v, "eos_token", qn__text_val(h, o->eos ? o->eos : ""));

@@ -588,6 +588,8 @@ static void refusals(void **state)
     REFUSED(invalid, qn_batcher_create(g->e, &(qn_batcher_options){.n_cache = 65537}, &b, err), "n_cache", "65537",
             "65536");
     REFUSED(invalid, qn_batcher_create(g->e, &(qn_batcher_options){.n_queue = -1}, &b, err), "n_queue", "-1");
+    qn_session_options session;
+    REFUSED(invalid, qn_batcher_session(&(qn_batcher_options){.session = {.n_ctx = -5}}, &session, err), "n_ctx", "-5");
     REFUSED(invalid, qn_batcher_create(g->e, &(qn_batcher_options){.session = {.embeddings = true}}, &b, err),
             "embeddings");
     b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 50}, .n_parallel = 1, .n_queue = 2});

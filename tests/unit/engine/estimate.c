@@ -197,6 +197,10 @@ static void largest_batch(void **state)
     qn_engine *e = open_engine(N_ENGINES - 1);
     int32_t n = 5;
     REFUSED(invalid, qn_engine_fit_batch(e, &(qn_session_options){.n_ctx = -3}, 1 << 20, &n, err), "-3");
+    /* all at once, however many: what that takes is not counted out query by query (minutes, once) */
+    int32_t all;
+    MUST(qn_engine_fit_ctx(e, &(qn_session_options){.n_batch = INT32_MAX}, UINT64_MAX, &all, err));
+    assert_true(all > 1 << 24);
     REFUSED(unsupported,
             qn_engine_fit_ctx(e, &(qn_session_options){.kv_type = QN_DTYPE_Q4_K, .kv_type_set = true}, 1 << 20, &n,
                               err),

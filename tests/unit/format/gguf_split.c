@@ -142,6 +142,8 @@ static void test_load(void **state)
     assert_int_equal(seen[0], seen[1]);
     assert_int_equal(qn_gguf_load(file, QN_GGUF_populate, NULL, NULL, NULL), QN_OK);
     assert_int_equal(qn_gguf_load(file, QN_GGUF_populate, stop_progress, NULL, &err), QN_STATUS_cancelled);
+    assert_int_equal(qn_gguf_load(file, (qn_gguf_policy)77, NULL, NULL, &err), QN_STATUS_invalid);
+    assert_non_null(strstr(err.text, "77"));
     assert_true(qn_gguf_resident_bytes(file) > 0);
     qn_gguf_close(file);
 }

@@ -47,10 +47,10 @@ static void lay_out(void)
 static qn_status open_all(qn_store **store, qn_error *err)
 {
     static char home[1024], folder[1024];
-    static const char *folders[] = {folder};
+    static const char *folders[] = {NULL, folder}; /* a place that is NULL is passed over */
     snprintf(home, sizeof home, "%s/home", scratch);
     snprintf(folder, sizeof folder, "%s/folder", scratch);
-    return qn_store_open(&(qn_store_places){.home = home, .folders = folders, .n_folders = 1}, store, err);
+    return qn_store_open(&(qn_store_places){.home = home, .folders = folders, .n_folders = 2}, store, err);
 }
 
 static void found(void **state)

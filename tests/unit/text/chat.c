@@ -272,7 +272,8 @@ static void places_of_errors(void **state)
         const char *words;
     } bad[] = {{{.tools = "{"}, "tools: JSON"},
                {{.tools = "[{}]"}, "tools[0].function.name"},
-               {{.kwargs = "[]"}, "kwargs: found list"}};
+               {{.kwargs = "[]"}, "kwargs: found list"},
+               {{.documents = "5"}, "documents: found int"}};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         assert_int_equal(qn_chat_render(t, "[" USER "]", &bad[i].options, &p, &err), QN_STATUS_invalid);
         assert_non_null(strstr(err.text, bad[i].words));

@@ -124,6 +124,8 @@ static void refused(void **state)
     } cases[] = {
         {CHATML, "[]", "found list, expected an object with messages"},
         {CHATML, "{\"messages\": 1}", "messages: a list is expected"},
+        {CHATML, "{\"messages\": [{\"role\": 1}, {\"role\": \"assistant\", \"content\": \"a\"}]}",
+         "messages[0].role: found int"},
         {CHATML, "{\"messages\": []}", "no turn of the assistant's"},
         {CHATML, "{\"messages\": [{\"role\": \"assistant\", \"content\": 1}]}", "messages[0].content"},
         {"{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}", TALK,

@@ -68,6 +68,18 @@ static uint64_t split_bytes(const cut *c)
 
 static int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
+static bool of_ints(const qn_node *node)
+{
+    return node->src[1]->dtype != QN_DTYPE_F32 && node->src[2]->dtype != QN_DTYPE_F32;
+}
+
+/* Rows of a block: queries times heads. */
+static int64_t most_rows(const qn_node *node)
+{
+    const int64_t d = node->src[0]->layout.dim[2], dv = node->src[2]->layout.dim[2];
+    return of_ints(node) ? qn__attn_int_rows(d, dv) : qn__attn_lanes(d, dv);
+}
+
 static cut cut_for(const qn_node *node, int64_t n_query)
 {
     cut c = {.n_query = n_query,
@@ -75,8 +87,8 @@ static cut cut_for(const qn_node *node, int64_t n_query)
              .n_kv = node->src[1]->layout.dim[1],
              .d = node->src[0]->layout.dim[2],
              .dv = node->src[2]->layout.dim[2]};
-    c.ints = node->src[1]->dtype != QN_DTYPE_F32 && node->src[2]->dtype != QN_DTYPE_F32;
-    const int64_t rows = c.ints ? qn__attn_int_rows(c.d, c.dv) : qn__attn_lanes(c.d, c.dv);
+    c.ints = of_ints(node);
+    const int64_t rows = most_rows(node);
     c.group = c.n_kv > 0 ? c.n_head / c.n_kv : 0;
     c.heads = c.group < 1 ? 1 : c.group < rows ? c.group : rows;
     c.head_blocks = blocks_of(c.group, c.heads);
@@ -130,8 +142,10 @@ static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
     (void)kernels;
     /* Enough for fewer queries too, which may be split where these are not: what is reserved for a batch is enough
-     * for every smaller one. */
-    for (int64_t n = node->src[0]->layout.dim[0]; n > 0; n--) {
+     * for every smaller one. More than these are never split (cut_for): each block of queries is a unit at least. */
+    const int64_t rows = most_rows(node), blocks = UNITS * rows,
+                  most = blocks > QN_ATTN_SKINNY ? blocks : QN_ATTN_SKINNY, n_query = node->src[0]->layout.dim[0];
+    for (int64_t n = n_query < most ? n_query : most; n > 0; n--) {
         const cut c = cut_for(node, n);
         if (c.splits > 1) return split_bytes(&c);
     }
