@@ -89,6 +89,9 @@ static int by_time(const void *a, const void *b)
     return strcmp(x->key, y->key);
 }
 
+/* The nearest rank: of few samples the 99th percentile is the greatest, never a lesser one. */
+static int64_t percentile(const trace_row *r, uint64_t percent) { return r->each[(r->count * percent + 99) / 100 - 1]; }
+
 /* The slowest first. */
 static void settle(trace_table *t)
 {
@@ -96,8 +99,8 @@ static void settle(trace_table *t)
         trace_row *row = &t->rows[i];
         if (row->count == 0) continue;
         qsort(row->each, row->count, sizeof row->each[0], by_size);
-        row->p50 = row->each[(row->count - 1) / 2];
-        row->p99 = row->each[(row->count - 1) * 99 / 100];
+        row->p50 = percentile(row, 50);
+        row->p99 = percentile(row, 99);
         row->worst = row->each[row->count - 1];
     }
     if (t->n) qsort(t->rows, t->n, sizeof t->rows[0], by_time);

@@ -97,6 +97,10 @@ assert total == sum(int(r["ns"]) for r in rows) == round(sum(c["dur"] for c in c
 assert sum(k["ns"] for k in stats["kinds"].values()) == total
 assert {k: v["count"] for k, v in stats["kinds"].items() if v["count"]} == {k: sum(e["kind"] == k for e in events) for k in {e["kind"] for e in events}}
 assert sum(r["count"] for r in stats["nodes"]) == sum(e["kind"] == "node" and e["member"] == 0 for e in events)
+# Percentiles are nearest ranks: of the few times here the 99th is the greatest.
+for r in stats["nodes"]:
+    each = sorted(e["ns"] for e in events if e["kind"] == "node" and e["member"] == 0 and e["name"] == r["name"])
+    assert not each or 1 < len(each) == r["count"] < 100 and [r["p50_ns"], r["p99_ns"]] == [each[(len(each) + 1) // 2 - 1], each[-1]], (r, each)
 # Every nanosecond of both threads, from the first step to the last, is in one account; none is below nothing.
 steps = [e for e in events if e["kind"] == "step"]
 span = max(e["begin_ns"] + e["ns"] for e in steps) - min(e["begin_ns"] for e in steps)

@@ -204,11 +204,14 @@ function newRow(name) {
 
 const layerName = layer => layer < 0 ? 'outside of layers' : String(layer);
 
+/* The nearest rank, as trace_sums.c has it. */
+const percentile = (sorted, percent) => sorted[Math.ceil(sorted.length * percent / 100) - 1];
+
 function settle(rows) {
   for (const r of rows) {
     const each = Float64Array.from(r.each).sort();
-    r.p50_ns = each[Math.floor((r.count - 1) / 2)];
-    r.p99_ns = each[Math.floor((r.count - 1) * 99 / 100)];
+    r.p50_ns = percentile(each, 50);
+    r.p99_ns = percentile(each, 99);
     r.max_ns = each[r.count - 1];
     r.roofline = r.ns > 0 ? Math.min(1, r.limit / r.ns) : 0;
     delete r.each;
