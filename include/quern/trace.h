@@ -292,6 +292,7 @@ typedef struct qn_trace_info {
     const qn_trace_residency *residency; /* [n_residency] */
     int64_t n_faults, n_pauses, n_residency;
     int64_t read_bytes; /* from disk, by the process, from the first reading to the last; -1: not measured */
+    const char *end;    /* why it ended: "stopped", "its size was limited", "asked for", "a slow step"; NULL: no end */
 } qn_trace_info;
 QN_API void qn_trace_get_info(const qn_trace *trace, qn_trace_info *out);
 QN_API const char *qn_trace_find_note(const qn_trace *trace, const char *key); /* NULL when there is none */

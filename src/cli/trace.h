@@ -161,12 +161,15 @@ typedef struct trace_sums {
     double kind_ns[QN_TRACE_KIND_COUNT];
     uint64_t kind_count[QN_TRACE_KIND_COUNT];
     uint64_t node_events, node_ns, lost_nodes; /* all lanes; events whose node is not known */
+    uint64_t n_cut, cut_nodes;                 /* steps whose end is not in the file, and their events: in no sum */
     double read_gb_s, gops;                    /* the roofline: the best that nodes of this trace came to */
     trace_table ops, layers, nodes;
 } trace_sums;
 /* Two walks; the caller frees with trace_sums_deinit. */
 int trace_sum(qn_trace *t, bool by_step, trace_sums *out);
 void trace_sums_deinit(trace_sums *s);
+/* Says what is missing at the end of the recording, a line each on `out`; nothing where it is whole. */
+void trace_print_end(FILE *out, const trace_sums *s);
 /* The key of a node's row: its name, or its operation, number and layer; safe to print. */
 void trace_node_key(const qn_trace_node *n, char *to, size_t size);
 trace_row *trace_row_find(const trace_table *t, const char *key); /* NULL when there is none */

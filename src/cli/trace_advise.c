@@ -374,6 +374,7 @@ static void print_rates(double least_ns, double most_ns)
 static qn_status print_text(const advising *a, qn_error *err)
 {
     const decoding *d = &a->d;
+    trace_print_end(stdout, &a->s);
     printf("A token takes %.3f ms: %.2f tokens/s (%lld steps of decoding, %d threads)\n", d->ns * 1e-6, 1e9 / d->ns,
            (long long)d->n, a->s.n_members);
     if (a->s.info.sampled)
@@ -445,7 +446,12 @@ static void print_json(const advising *a)
 {
     const decoding *d = &a->d;
     const qn_trace_curves *c = &a->curves;
-    printf("{\"steps\": %lld, \"threads\": %d", (long long)d->n, a->s.n_members);
+    printf("{\"end\": ");
+    if (a->s.info.end)
+        trace_put_json(stdout, a->s.info.end);
+    else
+        printf("null");
+    printf(", \"steps\": %lld, \"threads\": %d", (long long)d->n, a->s.n_members);
     put("ms", d->ns * 1e-6);
     put("paging_ms", a->s.info.sampled ? d->paging_ns * 1e-6 : -1);
     put("compute_ms", d->compute_ns < 0 ? -1 : d->compute_ns * 1e-6);

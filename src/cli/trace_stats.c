@@ -45,6 +45,7 @@ static void print_head(const qn_trace *t, const trace_sums *s)
     const double cost = s->info.event_ns * (double)s->info.events;
     printf("%-10s %.0f ns an event: %.2f %% of the threads' time\n", "its cost", s->info.event_ns,
            100 * share(cost, total_of(s)));
+    trace_print_end(stdout, s);
 }
 
 static void print_phases(const trace_sums *s)
@@ -173,6 +174,13 @@ void trace_put_stats(FILE *out, qn_trace *t, const trace_sums *s, const trace_lo
         trace_put_json(out, qn_trace_damage(t));
     else
         fprintf(out, "null");
+    fprintf(out, ", \"end\": ");
+    if (s->info.end)
+        trace_put_json(out, s->info.end);
+    else
+        fprintf(out, "null");
+    fprintf(out, ", \"cut_steps\": %llu, \"cut_nodes\": %llu", (unsigned long long)s->n_cut,
+            (unsigned long long)s->cut_nodes);
     fprintf(
         out,
         ", \"ns\": %lld, \"steps\": %lld, \"events\": %llu, \"dropped\": %llu, \"threads\": %d, \"node_events\": %llu, "

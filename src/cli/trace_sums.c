@@ -152,12 +152,15 @@ static bool add_row(trace_table *t, const char *key, const qn_trace_event *e, co
     return true;
 }
 
+/* Its end is not in the file: what it took is not known, so that no rate may have its bytes. */
+static bool is_cut(const qn_trace_step *step) { return step && step->ns < 0; }
+
 static bool note_rate(void *ctx, const qn_trace_event *e)
 {
     adding *a = ctx;
     char key[64];
     if (e->lane->member + 1 > a->s->n_members) a->s->n_members = e->lane->member + 1;
-    if (!e->node || e->kind != QN_TRACE_node || e->ns <= 0) return true;
+    if (!e->node || e->kind != QN_TRACE_node || e->ns <= 0 || is_cut(e->step)) return true;
     const qn_trace_cost c = qn_trace_cost_of(e->node, e->step);
     snprintf(key, sizeof key, "%u %d", e->step->plan->id, e->node->id);
     a->failed = !add_row(e->lane->member == 0 ? &a->peaks : &a->others, key, e, &c, 0);
@@ -308,6 +311,10 @@ static bool add_event(void *ctx, const qn_trace_event *e)
     trace_sums *s = a->s;
     s->kind_ns[e->kind] += (double)e->ns;
     s->kind_count[e->kind]++;
+    if (is_cut(e->step)) {
+        s->cut_nodes += e->kind == QN_TRACE_node;
+        return true;
+    }
     if (e->kind == QN_TRACE_step) {
         account_step(s, e);
         account_losses(a, e, e->begin_ns, e->begin_ns + e->ns);
@@ -356,12 +363,23 @@ static qn_status sum_events(qn_trace *t, adding *a, qn_error *err)
     return status;
 }
 
+void trace_print_end(FILE *out, const trace_sums *s)
+{
+    static const char limited[] = "its size was limited"; /* as the recorder says it */
+    if (s->info.end && strcmp(s->info.end, limited) == 0)
+        fprintf(out, "the recording ended early: %s (--trace-limit); what came later is not in it\n", limited);
+    if (s->n_cut)
+        fprintf(out, "%llu step%s without an end in the file, with %llu events of nodes: not in the sums\n",
+                (unsigned long long)s->n_cut, s->n_cut == 1 ? " is" : "s are", (unsigned long long)s->cut_nodes);
+}
+
 int trace_sum(qn_trace *t, bool by_step, trace_sums *out)
 {
     qn_error err;
     adding a = {.s = out};
     *out = (trace_sums){.last_ns = INT64_MIN};
     qn_trace_get_info(t, &out->info);
+    for (int64_t i = 0; i < out->info.n_steps; i++) out->n_cut += is_cut(&out->info.steps[i]);
     if (by_step) out->step_account = calloc((size_t)out->info.n_steps + 1, sizeof *out->step_account);
     a.failed = (by_step && !out->step_account) || !start_losses(&a);
     const qn_status status = a.failed ? QN_OK : sum_events(t, &a, &err);

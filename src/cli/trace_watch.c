@@ -18,6 +18,7 @@ static void print_look(const trace_sums *s, int32_t top)
     };
     printf("%.1f s, %lld steps, %llu events, %llu lost\n", (double)s->info.ns * 1e-9, (long long)s->info.n_steps,
            (unsigned long long)s->info.events, (unsigned long long)s->info.dropped);
+    trace_print_end(stdout, s);
     for (int i = 0; i < QN_TRACE_PHASE_COUNT; i++)
         if (s->n_steps[i] && s->step_ns[i] > 0)
             printf("%-8s %10.2f tokens/s %8.2f GB/s\n", qn_trace_phase_name(i),

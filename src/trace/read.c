@@ -339,6 +339,7 @@ static bool settle(qn_trace *t)
     if (!t->ended)
         for (size_t i = 0; i < t->lanes.n; i++) info->dropped += t->lanes.at[i].dropped;
     const char *clock = qn_trace_find_note(t, "clock"), *event = qn_trace_find_note(t, "event_ns");
+    info->end = t->ended ? t->why_ended : NULL;
     info->counter = clock && strcmp(clock, "counter") == 0;
     if (!event || !qn__parse_f64(event, 0, 1e9, &info->event_ns)) info->event_ns = 0;
     return true;

@@ -287,6 +287,30 @@ assert all(r["roofline"] <= 1 for t in ("operations", "layers", "nodes") for r i
 END
     done
 done
+# What ends inside of a step: that step is in no sum, so that a whole one's weights stay what they are.
+expect 0 "$quern" run "$model" "O Romeo" -n 220 --ignore-eos --temp 0 -t 1 --trace long.qtr
+expect 0 "$quern" trace stats long.qtr --json; cp out long.json
+python3 - <<'END' || bad "cutting a recording between two blocks of events"
+import struct
+data, at, ends = open("long.qtr", "rb").read(), 16, []
+while at < len(data):
+    kind, = struct.unpack_from("<H", data, at + 4)
+    at += 40 + struct.unpack_from("<I", data, at + 20)[0]
+    if kind == 5: ends.append(at)
+assert len(ends) > 1
+open("half.qtr", "wb").write(data[: ends[-2]])
+END
+expect 1 "$quern" trace stats half.qtr; grep -q "1 step is without an end in the file" out || bad "a step without an end: $(head -n 5 out)"
+expect 1 "$quern" trace stats half.qtr --json; cp out half.json
+python3 - <<'END' || bad "sums of a recording without an end"
+import json
+whole, half = json.load(open("long.json")), json.load(open("half.json"))
+a, b = whole["phases"]["decode"], half["phases"]["decode"]
+assert half["cut_steps"] == 1 and half["cut_nodes"] > 0 and 5 < b["steps"] < a["steps"], (half["cut_steps"], half["cut_nodes"], b)
+assert b["weight_bytes"] / b["steps"] == a["weight_bytes"] / a["steps"], (a, b)
+assert all(v is None or v >= -1 for v in half["accounts_ns"].values()), half["accounts_ns"]
+assert whole["end"] == "stopped" and whole["cut_steps"] == 0 and half["end"] is None
+END
 # Filters; a limit; a full disk, which changes neither text nor status.
 expect 0 "$quern" run "$model" "O Romeo" -n 5 --temp 0 --trace f.qtr --trace-layers 1 --trace-ops "linear*" --trace-phase decode --trace-no-tokens
 expect 0 "$quern" trace export f.qtr --csv
@@ -294,7 +318,8 @@ awk -F, 'NR > 1 && $1 == "node" && ($3 != "linear" || $4 != 1 || $7 != "decode")
 grep -q "Romeo" f.qtr && bad "--trace-no-tokens leaves the prompt in"
 expect 0 "$quern" run "$model" "O Romeo" -n 60 --temp 0 --trace l.qtr --trace-limit 16K
 [ "$(wc -c <l.qtr)" -le 16384 ] || bad "--trace-limit 16K: $(wc -c <l.qtr) bytes"
-expect 0 "$quern" trace stats l.qtr
+expect 0 "$quern" trace stats l.qtr; grep -q "ended early: its size was limited" out || bad "stats: a limit is not said"
+expect 0 "$quern" trace stats l.qtr --json; grep -q '"end": "its size was limited"' out || bad "stats --json: a limit is not said"
 if [ -w /dev/full ]; then
     expect 0 "$quern" run "$model" "O Romeo" -n 12 --temp 0 -t 2 --trace /dev/full
     cmp -s out plain || bad "a full disk changes the text"

@@ -17,6 +17,8 @@ const headView = {
     const s = trace.stats, notes = s.notes, total = Object.values(s.accounts_ns).reduce((a, b) => a + b, 0);
     if (s.damage !== null)
       box.append(el('p', { className: 'missing bad' }, el('b', {}, 'The trace is damaged '), safe(s.damage) + '. What was before the damage is here.'));
+    if (s.end === 'its size was limited') box.append(el('p', { className: 'missing bad' }, el('b', {}, 'The recording ended early: '), 'its size was limited (--trace-limit). What came later is not here.'));
+    if (s.cut_steps) box.append(el('p', { className: 'missing bad' }, el('b', {}, `The end of ${words.count(s.cut_steps)} step${s.cut_steps === 1 ? '' : 's'} is not in the file: `), 'they are in no sum.'));
     if (s.dropped) box.append(el('p', { className: 'missing bad' }, el('b', {}, `${words.count(s.dropped)} records were lost: `), 'the disk or the writer was too slow. Sums are of what is here.'));
     const figure = (value, name) => el('div', { className: 'figure' }, el('b', {}, value), el('span', {}, name));
     const rates = Object.entries(s.phases).filter(([, p]) => p.tokens > 0 && p.ns > 0)
@@ -40,7 +42,7 @@ const headView = {
   },
   table() {
     const s = trace.stats, rows = [['damage', s.damage ?? '']];
-    for (const key of ['ns', 'steps', 'events', 'dropped', 'threads', 'node_events', 'node_ns', 'lost_nodes', 'event_ns', 'read_gb_s', 'gops']) rows.push([key, s[key]]);
+    for (const key of ['ns', 'steps', 'events', 'dropped', 'end', 'cut_steps', 'threads', 'node_events', 'node_ns', 'lost_nodes', 'event_ns', 'read_gb_s', 'gops']) rows.push([key, s[key] ?? '']);
     for (const [key, value] of Object.entries(s.system)) rows.push(['system ' + key, value ?? 'not measured']);
     for (const [key, k] of Object.entries(s.kinds)) rows.push([key + ' count', k.count], [key + ' ns', k.ns]);
     for (const [key, p] of Object.entries(s.phases)) for (const f of ['steps', 'tokens', 'ns', 'bytes', 'weight_bytes']) rows.push([key + ' ' + f, p[f]]);

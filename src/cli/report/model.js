@@ -227,7 +227,7 @@ function computeSums(from, to) {
     if (lane.member !== 0) continue;
     for (let e = 0; e < lane.n; e++) {
       const step = lane.step[e];
-      if (lane.kind[e] !== KIND || step < from || step > to || lane.node[e] < 0) continue;
+      if (lane.kind[e] !== KIND || step < from || step > to || lane.node[e] < 0 || trace.steps.ns[step] < 0) continue;
       const i = trace.plans[trace.steps.plan[step]].base + lane.node[e];
       costOf(i, step, cost);
       const bytes = cost.weight + cost.cache + cost.act;
