@@ -152,7 +152,9 @@ typedef enum trace_account { TRACE_ACCOUNT_ROWS(TRACE_ACCOUNT_ENUM) TRACE_ACCOUN
 
 typedef struct trace_sums {
     qn_trace_info info;
-    int32_t n_members; /* threads that computed */
+    int32_t n_members; /* threads that computed a step, at most */
+    int32_t n_threads; /* that computed in any: several teams have more than n_members */
+    uint64_t n_helped[QN_TRACE_PHASE_COUNT]; /* over all steps, threads that computed beside the first */
     uint64_t n_steps[QN_TRACE_PHASE_COUNT], n_tokens[QN_TRACE_PHASE_COUNT];
     double step_ns[QN_TRACE_PHASE_COUNT], bytes[QN_TRACE_PHASE_COUNT], weight_bytes[QN_TRACE_PHASE_COUNT];
     int64_t first_ns, last_ns; /* of all steps */
@@ -168,6 +170,8 @@ typedef struct trace_sums {
 /* Two walks; the caller frees with trace_sums_deinit. */
 int trace_sum(qn_trace *t, bool by_step, trace_sums *out);
 void trace_sums_deinit(trace_sums *s);
+/* Whether one team of the same threads computed all steps that have tokens. */
+bool trace_is_one_team(const trace_sums *s);
 /* Says what is missing at the end of the recording, a line each on `out`; nothing where it is whole. */
 void trace_print_end(FILE *out, const trace_sums *s);
 /* The key of a node's row: its name, or its operation, number and layer; safe to print. */

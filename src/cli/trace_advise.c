@@ -248,6 +248,10 @@ static void advise_threads(advising *a)
     const decoding *d = &a->d;
     const char *note = qn_trace_find_note(a->t, "cores");
     const int cores = note ? atoi(note) : 0, now = a->s.n_members;
+    if (!trace_is_one_team(&a->s)) {
+        miss(a, "-t: the steps were computed by teams of other sizes, or by several teams at once");
+        return;
+    }
     if (now < 1 || d->shared_ns <= 0) return;
     if (!a->s.info.sampled) {
         miss(a, "-t: for how long others had the threads' cores");

@@ -45,6 +45,9 @@ static void print_head(const qn_trace *t, const trace_sums *s)
     const double cost = s->info.event_ns * (double)s->info.events;
     printf("%-10s %.0f ns an event: %.2f %% of the threads' time\n", "its cost", s->info.event_ns,
            100 * share(cost, total_of(s)));
+    if (!trace_is_one_team(s))
+        printf("%-10s %d threads, up to %d of them in a step: each is counted in the steps that it computed in\n", "teams",
+               s->n_threads, s->n_members);
     trace_print_end(stdout, s);
 }
 
@@ -179,8 +182,9 @@ void trace_put_stats(FILE *out, qn_trace *t, const trace_sums *s, const trace_lo
         trace_put_json(out, s->info.end);
     else
         fprintf(out, "null");
-    fprintf(out, ", \"cut_steps\": %llu, \"cut_nodes\": %llu", (unsigned long long)s->n_cut,
-            (unsigned long long)s->cut_nodes);
+    fprintf(out, ", \"cut_steps\": %llu, \"cut_nodes\": %llu, \"all_threads\": %d, \"one_team\": %s",
+            (unsigned long long)s->n_cut, (unsigned long long)s->cut_nodes, s->n_threads,
+            trace_is_one_team(s) ? "true" : "false");
     fprintf(
         out,
         ", \"ns\": %lld, \"steps\": %lld, \"events\": %llu, \"dropped\": %llu, \"threads\": %d, \"node_events\": %llu, "

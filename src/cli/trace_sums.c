@@ -131,10 +131,17 @@ void trace_sums_deinit(trace_sums *s)
 
 static double bytes_of(const qn_trace_cost *c) { return c->weight_bytes + c->cache_bytes + c->act_bytes; }
 
+/* A thread's, so far. */
+typedef struct part {
+    const qn_trace_step *step; /* of one that helps, the last in which it had a node */
+    int64_t end;               /* of its last step */
+    bool any;
+} part;
+
 typedef struct adding {
     trace_sums *s;
     trace_losses losses;
-    int64_t *counted_ns;       /* [info.n_lanes] what was lost up to here has been counted */
+    part *parts;               /* [info.n_lanes] */
     trace_table peaks, others; /* a row a node of a plan: of thread 0, and of those that help it */
     bool failed;
 } adding;
@@ -231,7 +238,7 @@ static void put(trace_sums *s, const qn_trace_event *e, trace_account account, d
     if (s->step_account && e->step) s->step_account[e->step - s->info.steps][account] += ns;
 }
 
-/* Of a node or a transfer: what was lost in it has left the thread's account with the step (account_losses). */
+/* Of a node or a transfer: what was lost in it has left the thread's account with the step (take_part). */
 static double lost_in(const adding *a, const qn_trace_event *e)
 {
     double lost[TRACE_LOSSES];
@@ -251,52 +258,44 @@ static void account_node(adding *a, const qn_trace_event *e, bool memory)
     s->node_ns += (uint64_t)e->ns;
 }
 
-/* What all threads lost from begin to end goes from one account to its own. Each nanosecond is counted once, also where
- * steps of several sessions overlap. */
-static void account_losses(adding *a, const qn_trace_event *e, int64_t begin, int64_t end)
+/* The thread is outside of graphs from its last step to this one, and in `account` throughout it, until its nodes say
+ * more. What it lost goes to accounts of its own. Each thread is counted from its first step to its last, and in the
+ * steps that it took part in: teams of other sizes, and several at once, have threads and times of their own. */
+static void take_part(adding *a, const qn_trace_event *e, int64_t begin, int64_t ns, trace_account account)
 {
     trace_sums *s = a->s;
-    for (int i = 0; i < s->info.n_lanes; i++) {
-        const qn_trace_lane *lane = &s->info.lanes[i];
-        double lost[TRACE_LOSSES];
-        const int64_t from = begin > a->counted_ns[i] ? begin : a->counted_ns[i];
-        if (lane->member < 0 || from >= end) continue;
-        trace_losses_in(&a->losses, lane, from, end, lost);
-        put(s, e, TRACE_paging, lost[TRACE_LOSS_paging]);
-        put(s, e, TRACE_preempted, lost[TRACE_LOSS_core]);
-        put(s, e, lane->member == 0 ? TRACE_around : TRACE_serial, -lost[TRACE_LOSS_paging] - lost[TRACE_LOSS_core]);
-        a->counted_ns[i] = end;
+    part *p = &a->parts[e->lane - s->info.lanes];
+    double lost[TRACE_LOSSES];
+    if (p->any && begin > p->end) {
+        trace_losses_in(&a->losses, e->lane, p->end, begin, lost);
+        s->account[TRACE_paging] += lost[TRACE_LOSS_paging];
+        s->account[TRACE_preempted] += lost[TRACE_LOSS_core];
+        s->account[TRACE_outside] += (double)(begin - p->end) - lost[TRACE_LOSS_paging] - lost[TRACE_LOSS_core];
     }
+    const int64_t from = p->any && p->end > begin ? p->end : begin, end = begin + ns > from ? begin + ns : from;
+    trace_losses_in(&a->losses, e->lane, from, end, lost);
+    put(s, e, TRACE_paging, lost[TRACE_LOSS_paging]);
+    put(s, e, TRACE_preempted, lost[TRACE_LOSS_core]);
+    put(s, e, account, (double)(end - from) - lost[TRACE_LOSS_paging] - lost[TRACE_LOSS_core]);
+    s->n_threads += !p->any;
+    p->any = true;
+    p->end = end;
 }
 
-/* Between steps, of threads that compute in steps. */
-static void account_outside(adding *a)
+/* Of a thread that helps: its first node in a step. */
+static void account_helper(adding *a, const qn_trace_event *e)
+{
+    part *p = &a->parts[e->lane - a->s->info.lanes];
+    if (e->lane->member <= 0 || p->step == e->step) return;
+    p->step = e->step;
+    take_part(a, e, e->step->begin_ns, e->step->ns, TRACE_serial);
+    a->s->n_helped[e->step->phase]++;
+}
+
+static void account_step(adding *a, const qn_trace_event *e)
 {
     trace_sums *s = a->s;
-    const double in_steps = s->account[TRACE_paging] + s->account[TRACE_preempted];
-    double all[TRACE_LOSSES] = {0}, outside = s->account[TRACE_outside];
-    for (int i = 0; i < s->info.n_lanes; i++) {
-        double lost[TRACE_LOSSES];
-        if (s->info.lanes[i].member < 0) continue;
-        trace_losses_in(&a->losses, &s->info.lanes[i], s->first_ns, s->last_ns, lost);
-        for (int k = 0; k < TRACE_LOSSES; k++) all[k] += lost[k];
-    }
-    double more = all[TRACE_LOSS_paging] + all[TRACE_LOSS_core] - in_steps;
-    if (more <= 0 || outside <= 0) return;
-    double paging = all[TRACE_LOSS_paging] - s->account[TRACE_paging];
-    paging = paging < 0 ? 0 : paging > more ? more : paging;
-    const double share = more > outside ? outside / more : 1; /* of threads that several sessions have */
-    s->account[TRACE_paging] += share * paging;
-    s->account[TRACE_preempted] += share * (more - paging);
-    s->account[TRACE_outside] -= share * more;
-}
-
-static void account_step(trace_sums *s, const qn_trace_event *e)
-{
-    const int32_t members = s->n_members > 0 ? s->n_members : 1;
-    put(s, e, TRACE_around, (double)e->ns);
-    put(s, e, TRACE_serial, (double)e->ns * (members - 1));
-    s->account[TRACE_outside] -= (double)e->ns * members;
+    take_part(a, e, e->begin_ns, e->ns, TRACE_around);
     if (s->last_ns == INT64_MIN || e->begin_ns < s->first_ns) s->first_ns = e->begin_ns;
     if (e->begin_ns + e->ns > s->last_ns) s->last_ns = e->begin_ns + e->ns;
     if (!e->step) return;
@@ -315,10 +314,7 @@ static bool add_event(void *ctx, const qn_trace_event *e)
         s->cut_nodes += e->kind == QN_TRACE_node;
         return true;
     }
-    if (e->kind == QN_TRACE_step) {
-        account_step(s, e);
-        account_losses(a, e, e->begin_ns, e->begin_ns + e->ns);
-    }
+    if (e->kind == QN_TRACE_step) account_step(a, e);
     if (e->kind == QN_TRACE_transfer) {
         const double ns = (double)e->ns - lost_in(a, e);
         put(s, e, TRACE_transfers, ns);
@@ -331,6 +327,7 @@ static bool add_event(void *ctx, const qn_trace_event *e)
     }
     const qn_trace_cost c = qn_trace_cost_of(e->node, e->step);
     const double read = s->read_gb_s > 0 ? bytes_of(&c) / s->read_gb_s : 0, compute = s->gops > 0 ? c.ops / s->gops : 0;
+    account_helper(a, e);
     account_node(a, e, read >= compute);
     if (e->lane->member != 0) return true;
     s->bytes[e->step->phase] += bytes_of(&c);
@@ -339,12 +336,11 @@ static bool add_event(void *ctx, const qn_trace_event *e)
     return !a->failed;
 }
 
-static bool start_losses(adding *a)
+static bool start_parts(adding *a)
 {
     const qn_trace_info *info = &a->s->info;
-    a->counted_ns = malloc(((size_t)info->n_lanes + 1) * sizeof *a->counted_ns);
-    for (int i = 0; a->counted_ns && i < info->n_lanes; i++) a->counted_ns[i] = INT64_MIN;
-    return a->counted_ns && trace_losses_init(info, &a->losses);
+    a->parts = calloc((size_t)info->n_lanes + 1, sizeof *a->parts);
+    return a->parts && trace_losses_init(info, &a->losses);
 }
 
 static qn_status sum_events(qn_trace *t, adding *a, qn_error *err)
@@ -354,13 +350,24 @@ static qn_status sum_events(qn_trace *t, adding *a, qn_error *err)
     find_peaks(a);
     if (status == QN_OK && !a->failed) status = qn_trace_walk(t, add_event, a, err);
     if (status != QN_OK || a->failed) return status;
-    if (s->last_ns > s->first_ns)
-        s->account[TRACE_outside] += (double)(s->last_ns - s->first_ns) * (s->n_members > 0 ? s->n_members : 1);
-    account_outside(a);
     settle(&s->ops);
     settle(&s->layers);
     settle(&s->nodes);
     return status;
+}
+
+bool trace_is_one_team(const trace_sums *s)
+{
+    const int32_t members = s->n_members > 0 ? s->n_members : 1;
+    uint64_t helpers = 0, steps = 0;
+    if (s->n_threads > members) return false;
+    /* of a recording that isn't whole, a thread may lack what others have */
+    if (!s->info.end || strcmp(s->info.end, "stopped") != 0 || s->info.dropped) return true;
+    for (int i = QN_TRACE_PHASE_other + 1; i < QN_TRACE_PHASE_COUNT; i++) {
+        helpers += s->n_helped[i];
+        steps += s->n_steps[i];
+    }
+    return helpers == steps * (uint64_t)(members - 1);
 }
 
 void trace_print_end(FILE *out, const trace_sums *s)
@@ -381,12 +388,12 @@ int trace_sum(qn_trace *t, bool by_step, trace_sums *out)
     qn_trace_get_info(t, &out->info);
     for (int64_t i = 0; i < out->info.n_steps; i++) out->n_cut += is_cut(&out->info.steps[i]);
     if (by_step) out->step_account = calloc((size_t)out->info.n_steps + 1, sizeof *out->step_account);
-    a.failed = (by_step && !out->step_account) || !start_losses(&a);
+    a.failed = (by_step && !out->step_account) || !start_parts(&a);
     const qn_status status = a.failed ? QN_OK : sum_events(t, &a, &err);
     trace_table_deinit(&a.peaks);
     trace_table_deinit(&a.others);
     trace_losses_deinit(&a.losses);
-    free(a.counted_ns);
+    free(a.parts);
     if (status == QN_OK && !a.failed) return CLI_OK;
     trace_sums_deinit(out);
     return status != QN_OK ? cli_fail_error(&err) : cli_no_memory("out of memory for the tables of the trace");

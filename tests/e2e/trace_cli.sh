@@ -311,6 +311,24 @@ assert b["weight_bytes"] / b["steps"] == a["weight_bytes"] / a["steps"], (a, b)
 assert all(v is None or v >= -1 for v in half["accounts_ns"].values()), half["accounts_ns"]
 assert whole["end"] == "stopped" and whole["cut_steps"] == 0 and half["end"] is None
 END
+# Threads of teams of other sizes are counted in the steps that they computed in.
+expect 0 "$quern" bench "$model" -p 0 -n 6 -r 1 -t 1,2 --peak-time 0.02 --trace teams.qtr
+expect 0 "$quern" trace stats teams.qtr; grep -q "^teams .* up to 2 of them in a step" out || bad "teams: $(head -n 6 out)"
+expect 0 "$quern" trace stats teams.qtr --json; cp out teams.json
+expect 0 "$quern" trace export teams.qtr --json; cp out teams.events
+python3 - <<'END' || bad "accounts of two teams"
+import json
+stats, events = json.load(open("teams.json")), json.load(open("teams.events"))
+steps = {e["step"]: e for e in events if e["kind"] == "step"}
+took_part, threads = 0, {e["thread"] for e in events if e["kind"] in ("node", "step") and e["member"] >= 0}
+for t in threads:
+    mine = [steps[n] for n in {e["step"] for e in events if e["thread"] == t and e["kind"] in ("node", "step")}]
+    took_part += max(e["begin_ns"] + e["ns"] for e in mine) - min(e["begin_ns"] for e in mine)
+accounts = [v for v in stats["accounts_ns"].values() if v is not None]
+assert stats["threads"] == 2 and stats["all_threads"] == len(threads) and not stats["one_team"], stats["all_threads"]
+assert abs(sum(accounts) - took_part) < 0.01 * took_part and all(v >= -1 for v in accounts), (accounts, took_part)
+assert json.load(open("long.json"))["one_team"]
+END
 # Filters; a limit; a full disk, which changes neither text nor status.
 expect 0 "$quern" run "$model" "O Romeo" -n 5 --temp 0 --trace f.qtr --trace-layers 1 --trace-ops "linear*" --trace-phase decode --trace-no-tokens
 expect 0 "$quern" trace export f.qtr --csv
