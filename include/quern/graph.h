@@ -38,9 +38,9 @@ typedef enum qn_graph_color { QN_GRAPH_COLOR_ROWS(QN_GRAPH_COLOR_ENUM) QN_GRAPH_
 QN_API const char *qn_graph_color_name(int color); /* "?" when there is none */
 
 /* The graph that a step of a recording ran (quern/trace.h), as it ran; without the attributes of operations, which a
- * recording does not have. node_ns, node_bytes: [n_nodes of the plan] by id, what each took and must touch
- * (qn_trace_cost_of); NULL: not known, which colouring by it refuses. layer -1 prints all. *out is freed with qn_free.
- * format for an operation that this version does not know, nomem. */
+ * recording does not have. node_ns, node_bytes: [n_nodes of the plan] by id, what each took (below 0: not recorded) and
+ * must touch (qn_trace_cost_of); NULL: not known, which colouring by it refuses. layer -1 prints all. *out is freed
+ * with qn_free. format for an operation that this version does not know, nomem. */
 struct qn_trace_step;
 QN_API qn_status qn_trace_print_graph(const struct qn_trace_step *step, const double *node_ns, const double *node_bytes,
                                       int layer, qn_graph_format format, qn_graph_color color, char **out,

@@ -49,7 +49,7 @@ static bool add_time(void *ctx, const qn_trace_event *e)
 {
     const measured *m = ctx;
     if (e->kind == QN_TRACE_node && e->node && e->step == m->step && e->lane->member <= 0)
-        m->ns[e->node->id] += (double)e->ns;
+        m->ns[e->node->id] = (double)e->ns + (m->ns[e->node->id] > 0 ? m->ns[e->node->id] : 0);
     return true;
 }
 
@@ -80,6 +80,8 @@ static int print_step(const char *path, qn_trace *t, const wish *w, int32_t numb
     for (int32_t i = 0; i < n && status == CLI_OK; i++) {
         const qn_trace_cost c = qn_trace_cost_of(&m.step->plan->nodes[i], m.step);
         m.bytes[i] = c.weight_bytes + c.cache_bytes + c.act_bytes;
+        if (m.step->plan->nodes[i].computes)
+            m.ns[i] = -1; /* until there is an event: what was left out took something */
     }
     if (status == CLI_OK && (qn_trace_walk(t, add_time, &m, &err) != QN_OK ||
                              qn_trace_print_graph(m.step, m.ns, m.bytes, w->layer, w->format,

@@ -91,8 +91,6 @@ double trace_touched_in(const qn_trace_step *step);
 /* Bytes touched against bytes read, waste, order: for stats. */
 void trace_bytes_print(qn_trace *t, const qn_trace_info *info, int32_t top);
 void trace_bytes_json(FILE *out, qn_trace *t, const qn_trace_info *info); /* ", "bytes": {..}" */
-/* An account that isn't known, because the system doesn't tell. */
-bool trace_account_known(const qn_trace_info *info, int account);
 
 /* ---- trace_memory.c ---- */
 /* Bytes in a ns; 0: not known. */
@@ -152,11 +150,13 @@ typedef enum trace_account { TRACE_ACCOUNT_ROWS(TRACE_ACCOUNT_ENUM) TRACE_ACCOUN
 
 typedef struct trace_sums {
     qn_trace_info info;
-    int32_t n_members; /* threads that computed a step, at most */
-    int32_t n_threads; /* that computed in any: several teams have more than n_members */
+    int32_t n_members;                       /* threads that computed a step, at most */
+    int32_t n_threads;                       /* that computed in any: several teams have more than n_members */
     uint64_t n_helped[QN_TRACE_PHASE_COUNT]; /* over all steps, threads that computed beside the first */
     uint64_t n_steps[QN_TRACE_PHASE_COUNT], n_tokens[QN_TRACE_PHASE_COUNT];
     double step_ns[QN_TRACE_PHASE_COUNT], bytes[QN_TRACE_PHASE_COUNT], weight_bytes[QN_TRACE_PHASE_COUNT];
+    const char *filter; /* what alone was recorded; NULL: all was */
+    bool lacks_nodes, lacks_steps;
     int64_t first_ns, last_ns; /* of all steps */
     double account[TRACE_ACCOUNTS];
     double (*step_account)[TRACE_ACCOUNTS]; /* [info.n_steps], without what is outside of steps; NULL: not asked for */
@@ -170,10 +170,12 @@ typedef struct trace_sums {
 /* Two walks; the caller frees with trace_sums_deinit. */
 int trace_sum(qn_trace *t, bool by_step, trace_sums *out);
 void trace_sums_deinit(trace_sums *s);
+/* An account that isn't known: the system doesn't tell, or the recording leaves out what it is made of. */
+bool trace_account_known(const trace_sums *s, int account);
 /* Whether one team of the same threads computed all steps that have tokens. */
 bool trace_is_one_team(const trace_sums *s);
-/* Says what is missing at the end of the recording, a line each on `out`; nothing where it is whole. */
-void trace_print_end(FILE *out, const trace_sums *s);
+/* Says what the recording lacks, at its end or because it was filtered, a line each; nothing where it has all. */
+void trace_print_lacks(FILE *out, const trace_sums *s);
 /* The key of a node's row: its name, or its operation, number and layer; safe to print. */
 void trace_node_key(const qn_trace_node *n, char *to, size_t size);
 trace_row *trace_row_find(const trace_table *t, const char *key); /* NULL when there is none */

@@ -378,7 +378,7 @@ static void print_rates(double least_ns, double most_ns)
 static qn_status print_text(const advising *a, qn_error *err)
 {
     const decoding *d = &a->d;
-    trace_print_end(stdout, &a->s);
+    trace_print_lacks(stdout, &a->s);
     printf("A token takes %.3f ms: %.2f tokens/s (%lld steps of decoding, %d threads)\n", d->ns * 1e-6, 1e9 / d->ns,
            (long long)d->n, a->s.n_members);
     if (a->s.info.sampled)
@@ -455,6 +455,11 @@ static void print_json(const advising *a)
         trace_put_json(stdout, a->s.info.end);
     else
         printf("null");
+    printf(", \"filter\": ");
+    if (a->s.filter)
+        trace_put_json(stdout, a->s.filter);
+    else
+        printf("null");
     printf(", \"steps\": %lld, \"threads\": %d", (long long)d->n, a->s.n_members);
     put("ms", d->ns * 1e-6);
     put("paging_ms", a->s.info.sampled ? d->paging_ns * 1e-6 : -1);
@@ -504,6 +509,11 @@ static int work_out(advising *a, const trace_options *o)
     if (!compute) return cli_no_memory("out of memory for the steps of the trace");
     sum_steps(a, compute);
     free(compute);
+    if (a->s.lacks_nodes) {
+        char safe[256];
+        return cli_fail("recorded were only %s: advice needs all nodes; record without --trace-ops and --trace-layers",
+                        trace_safe(safe, sizeof safe, a->s.filter));
+    }
     if (a->d.n == 0) return cli_fail("the trace has no whole step of decoding: there is nothing to advise on");
     if (sum_memory(a, &err) != QN_OK || advise_memory(a, &err) != QN_OK) return cli_fail_error(&err);
     advise_threads(a);

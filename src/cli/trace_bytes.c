@@ -7,11 +7,6 @@
 
 #define NEAR 65536 /* bytes: a gap that read-ahead crosses */
 
-bool trace_account_known(const qn_trace_info *info, int account)
-{
-    return info->sampled || (account != TRACE_paging && account != TRACE_preempted);
-}
-
 static int by_use(const void *a, const void *b)
 {
     const qn_trace_extent *x = *(const qn_trace_extent *const *)a, *y = *(const qn_trace_extent *const *)b;

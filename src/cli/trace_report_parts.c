@@ -179,7 +179,9 @@ static void put_accounts(const trace_report_source *s, trace_column *c)
     for (int64_t i = 0; i < info->n_steps; i++) {
         const double gap = gap_before(&info->steps[i], &last), share = gaps > 0 ? gap / gaps : i == 0;
         for (int k = 0; k < TRACE_ACCOUNTS; k++)
-            trace_column_put(&c[k], (int64_t)(s->sums.step_account[i][k] + share * rest[k]));
+            trace_column_put(&c[k], trace_account_known(&s->sums, k)
+                                        ? (int64_t)(s->sums.step_account[i][k] + share * rest[k])
+                                        : 0);
     }
 }
 

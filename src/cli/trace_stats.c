@@ -46,9 +46,9 @@ static void print_head(const qn_trace *t, const trace_sums *s)
     printf("%-10s %.0f ns an event: %.2f %% of the threads' time\n", "its cost", s->info.event_ns,
            100 * share(cost, total_of(s)));
     if (!trace_is_one_team(s))
-        printf("%-10s %d threads, up to %d of them in a step: each is counted in the steps that it computed in\n", "teams",
-               s->n_threads, s->n_members);
-    trace_print_end(stdout, s);
+        printf("%-10s %d threads, up to %d of them in a step: each is counted in the steps that it computed in\n",
+               "teams", s->n_threads, s->n_members);
+    trace_print_lacks(stdout, s);
 }
 
 static void print_phases(const trace_sums *s)
@@ -58,9 +58,12 @@ static void print_phases(const trace_sums *s)
     for (int i = 0; i < QN_TRACE_PHASE_COUNT; i++) {
         const double n = (double)s->n_steps[i], ns = s->step_ns[i];
         if (n == 0) continue;
-        printf("%-8s %8.0f %8llu %12.3f %12.2f %10.2f %9.3f MB\n", qn_trace_phase_name(i), n,
-               (unsigned long long)s->n_tokens[i], ns / n * 1e-6, rate((double)s->n_tokens[i], ns * 1e-9),
-               rate(s->bytes[i], ns), s->weight_bytes[i] / n * 1e-6);
+        printf("%-8s %8.0f %8llu %12.3f %12.2f ", qn_trace_phase_name(i), n, (unsigned long long)s->n_tokens[i],
+               ns / n * 1e-6, rate((double)s->n_tokens[i], ns * 1e-9));
+        if (s->lacks_nodes)
+            printf("%23s\n", "not measured");
+        else
+            printf("%10.2f %9.3f MB\n", rate(s->bytes[i], ns), s->weight_bytes[i] / n * 1e-6);
     }
 }
 
@@ -101,7 +104,7 @@ static void print_accounts(const trace_sums *s)
     const double total = total_of(s);
     printf("\nThe threads' time from the first step to the last, %.3f s:\n", total * 1e-9);
     for (int i = 0; i < TRACE_ACCOUNTS; i++)
-        if (trace_account_known(&s->info, i))
+        if (trace_account_known(s, i))
             printf("%7.2f %% %10.3f ms  %s\n", 100 * share(s->account[i], total), s->account[i] * 1e-6, accounts[i][1]);
         else
             printf("%9s %13s  %s\n", "", "not measured", accounts[i][1]);
@@ -182,6 +185,11 @@ void trace_put_stats(FILE *out, qn_trace *t, const trace_sums *s, const trace_lo
         trace_put_json(out, s->info.end);
     else
         fprintf(out, "null");
+    fprintf(out, ", \"filter\": ");
+    if (s->filter)
+        trace_put_json(out, s->filter);
+    else
+        fprintf(out, "null");
     fprintf(out, ", \"cut_steps\": %llu, \"cut_nodes\": %llu, \"all_threads\": %d, \"one_team\": %s",
             (unsigned long long)s->n_cut, (unsigned long long)s->cut_nodes, s->n_threads,
             trace_is_one_team(s) ? "true" : "false");
@@ -194,8 +202,8 @@ void trace_put_stats(FILE *out, qn_trace *t, const trace_sums *s, const trace_lo
         (unsigned long long)s->node_ns, (unsigned long long)s->lost_nodes, s->info.event_ns, s->read_gb_s, s->gops);
     fprintf(out, ", \"accounts_ns\": {");
     for (int i = 0; i < TRACE_ACCOUNTS; i++)
-        fprintf(out, trace_account_known(&s->info, i) ? "%s\"%s\": %.0f" : "%s\"%s\": null", i ? ", " : "",
-                accounts[i][0], s->account[i]);
+        fprintf(out, trace_account_known(s, i) ? "%s\"%s\": %.0f" : "%s\"%s\": null", i ? ", " : "", accounts[i][0],
+                s->account[i]);
     fprintf(out, "}, \"system\": {");
     for (int i = 0; i < CLI_N(counts); i++) {
         const int64_t n = counted(s, counts[i].field);
@@ -207,12 +215,15 @@ void trace_put_stats(FILE *out, qn_trace *t, const trace_sums *s, const trace_lo
                 (unsigned long long)s->kind_count[i], s->kind_ns[i]);
     fprintf(out, "}, \"phases\": {");
     for (int i = 0, n = 0; i < QN_TRACE_PHASE_COUNT; i++)
-        if (s->n_steps[i])
-            fprintf(
-                out,
-                "%s\"%s\": {\"steps\": %llu, \"tokens\": %llu, \"ns\": %.0f, \"bytes\": %.0f, \"weight_bytes\": %.0f}",
-                n++ ? ", " : "", qn_trace_phase_name(i), (unsigned long long)s->n_steps[i],
-                (unsigned long long)s->n_tokens[i], s->step_ns[i], s->bytes[i], s->weight_bytes[i]);
+        if (s->n_steps[i]) {
+            fprintf(out, "%s\"%s\": {\"steps\": %llu, \"tokens\": %llu, \"ns\": %.0f, ", n++ ? ", " : "",
+                    qn_trace_phase_name(i), (unsigned long long)s->n_steps[i], (unsigned long long)s->n_tokens[i],
+                    s->step_ns[i]);
+            fprintf(out,
+                    s->lacks_nodes ? "\"bytes\": null, \"weight_bytes\": null}"
+                                   : "\"bytes\": %.0f, \"weight_bytes\": %.0f}",
+                    s->bytes[i], s->weight_bytes[i]);
+        }
     fprintf(out, "}");
     json_table(out, "operations", &s->ops);
     json_table(out, "layers", &s->layers);

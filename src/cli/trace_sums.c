@@ -356,13 +356,28 @@ static qn_status sum_events(qn_trace *t, adding *a, qn_error *err)
     return status;
 }
 
+/* Operations and layers come first in the recorder's words. */
+static void find_filter(const qn_trace *t, trace_sums *s)
+{
+    const char *f = s->filter = qn_trace_find_note(t, "filter");
+    if (!f) return;
+    s->lacks_nodes = strncmp(f, "ops ", 4) == 0 || strncmp(f, "layers ", 7) == 0;
+    s->lacks_steps = !s->lacks_nodes || strstr(f, "; tokens ") || strstr(f, "; phases ");
+}
+
+bool trace_account_known(const trace_sums *s, int account)
+{
+    if (account == TRACE_paging || account == TRACE_preempted) return s->info.sampled;
+    return account == TRACE_outside ? !s->lacks_steps : !s->lacks_nodes;
+}
+
 bool trace_is_one_team(const trace_sums *s)
 {
     const int32_t members = s->n_members > 0 ? s->n_members : 1;
     uint64_t helpers = 0, steps = 0;
     if (s->n_threads > members) return false;
     /* of a recording that isn't whole, a thread may lack what others have */
-    if (!s->info.end || strcmp(s->info.end, "stopped") != 0 || s->info.dropped) return true;
+    if (s->filter || !s->info.end || strcmp(s->info.end, "stopped") != 0 || s->info.dropped) return true;
     for (int i = QN_TRACE_PHASE_other + 1; i < QN_TRACE_PHASE_COUNT; i++) {
         helpers += s->n_helped[i];
         steps += s->n_steps[i];
@@ -370,8 +385,16 @@ bool trace_is_one_team(const trace_sums *s)
     return helpers == steps * (uint64_t)(members - 1);
 }
 
-void trace_print_end(FILE *out, const trace_sums *s)
+void trace_print_lacks(FILE *out, const trace_sums *s)
 {
+    char safe[512];
+    if (s->filter)
+        fprintf(out, "recorded were only %s: %s%s%s not measured\n", trace_safe(safe, sizeof safe, s->filter),
+                s->lacks_nodes ? "accounts and rates that need all nodes" : "",
+                s->lacks_nodes && s->lacks_steps ? ", and " : "",
+                s->lacks_nodes && s->lacks_steps ? "the time outside of graphs, are"
+                : s->lacks_steps                 ? "the time outside of graphs is"
+                                                 : " are");
     static const char limited[] = "its size was limited"; /* as the recorder says it */
     if (s->info.end && strcmp(s->info.end, limited) == 0)
         fprintf(out, "the recording ended early: %s (--trace-limit); what came later is not in it\n", limited);
@@ -386,6 +409,7 @@ int trace_sum(qn_trace *t, bool by_step, trace_sums *out)
     adding a = {.s = out};
     *out = (trace_sums){.last_ns = INT64_MIN};
     qn_trace_get_info(t, &out->info);
+    find_filter(t, out);
     for (int64_t i = 0; i < out->info.n_steps; i++) out->n_cut += is_cut(&out->info.steps[i]);
     if (by_step) out->step_account = calloc((size_t)out->info.n_steps + 1, sizeof *out->step_account);
     a.failed = (by_step && !out->step_account) || !start_parts(&a);

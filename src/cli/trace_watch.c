@@ -18,14 +18,16 @@ static void print_look(const trace_sums *s, int32_t top)
     };
     printf("%.1f s, %lld steps, %llu events, %llu lost\n", (double)s->info.ns * 1e-9, (long long)s->info.n_steps,
            (unsigned long long)s->info.events, (unsigned long long)s->info.dropped);
-    trace_print_end(stdout, s);
-    for (int i = 0; i < QN_TRACE_PHASE_COUNT; i++)
-        if (s->n_steps[i] && s->step_ns[i] > 0)
-            printf("%-8s %10.2f tokens/s %8.2f GB/s\n", qn_trace_phase_name(i),
-                   (double)s->n_tokens[i] / s->step_ns[i] * 1e9, s->bytes[i] / s->step_ns[i]);
+    trace_print_lacks(stdout, s);
+    for (int i = 0; i < QN_TRACE_PHASE_COUNT; i++) {
+        if (!s->n_steps[i] || s->step_ns[i] <= 0) continue;
+        printf("%-8s %10.2f tokens/s", qn_trace_phase_name(i), (double)s->n_tokens[i] / s->step_ns[i] * 1e9);
+        if (!s->lacks_nodes) printf(" %8.2f GB/s", s->bytes[i] / s->step_ns[i]);
+        printf("\n");
+    }
     for (int i = 0; i < TRACE_ACCOUNTS; i++) total += s->account[i];
     for (int i = 0; i < TRACE_ACCOUNTS && total > 0; i++)
-        printf("%-10s %6.2f %%\n", names[i], 100 * s->account[i] / total);
+        if (trace_account_known(s, i)) printf("%-10s %6.2f %%\n", names[i], 100 * s->account[i] / total);
     if (s->info.n_usage > 0) {
         const qn_trace_usage *first = &s->info.usage[0], *last = &s->info.usage[s->info.n_usage - 1];
         printf("faults: %lld major, %lld minor; ", (long long)(last->major_faults - first->major_faults),

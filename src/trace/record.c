@@ -146,6 +146,22 @@ static void put_pair(qn_str *s, const char *key, const char *value)
     qn__put_text(s, value, strlen(value));
 }
 
+/* What alone was recorded: "ops linear*; layers 1; phases decode". False: all was. */
+static bool put_filter(qn_str *s, const qn_trace_options *o)
+{
+    const char *const given[][2] = {{"ops", o->ops},
+                                    {"layers", o->layers},
+                                    {"tokens", o->tokens},
+                                    {"phases", o->phases}};
+    qn_str text = {0};
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
+        if (given[i][1]) qn__str_printf(&text, "%s%s %s", text.len ? "; " : "", given[i][0], given[i][1]);
+    const bool any = text.len > 0 && !text.failed;
+    if (any) put_pair(s, "filter", text.data);
+    qn__str_deinit(&text);
+    return any;
+}
+
 static void emit_notes(recorder *r, const qn_trace_options *o)
 {
     qn_str s = {0}, text = {0};
@@ -163,8 +179,9 @@ static void emit_notes(recorder *r, const qn_trace_options *o)
     qn__str_printf(&text, "%d", machine.physical_cores);
     if (!text.failed) put_pair(&s, "cores", text.data);
     put_pair(&s, "faults", r->bytes.how);
+    const uint32_t n = put_filter(&s, o) ? 8 : 7;
     for (int i = 0; i < o->n_notes; i++) put_pair(&s, o->notes[i].key, o->notes[i].value);
-    emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_notes, .count = 7u + (uint32_t)o->n_notes}, &s, true);
+    emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_notes, .count = n + (uint32_t)o->n_notes}, &s, true);
     qn__str_deinit(&s);
     qn__str_deinit(&text);
 }

@@ -333,6 +333,27 @@ END
 expect 0 "$quern" run "$model" "O Romeo" -n 5 --temp 0 --trace f.qtr --trace-layers 1 --trace-ops "linear*" --trace-phase decode --trace-no-tokens
 expect 0 "$quern" trace export f.qtr --csv
 awk -F, 'NR > 1 && $1 == "node" && ($3 != "linear" || $4 != 1 || $7 != "decode") { exit 1 }' out || bad "filters let something else through"
+# What was left out is said, and nothing that needs it is; what was left out of a picture took no time that is known.
+expect 0 "$quern" trace stats f.qtr; grep -q "recorded were only ops linear\*; layers 1; phases decode" out || bad "stats: no filter"
+[ "$(grep -c "not measured  \(bound by\|others wait\|waiting at\|values copied\|the first\|outside\)" out)" = 7 ] || bad "stats of a filter: $(cat out)"
+grep -q '^decode .* not measured$' out || bad "stats of a filter: $(grep '^decode' out)"
+expect 0 "$quern" trace stats f.qtr --json; cp out f.json
+expect 0 "$quern" trace report f.qtr -o f.html
+expect 1 "$quern" trace advise f.qtr; one_line "only ops linear*; layers 1" "--trace-layers"
+expect 0 "$quern" graph --trace f.qtr; [ "$(grep -c ' linear(.* us$' out)" = "$(grep -c ' linear(.*layer=1.* us$' out)" ] || bad "graph: $(cat out)"
+grep -q ' linear(.*layer=1.* us$' out && grep -q ' linear(.*layer=0 on [a-z:]*$' out || bad "graph: a time that was not recorded"
+expect 0 "$quern" run "$model" "O Romeo" -n 5 --temp 0 --trace p.qtr --trace-phase decode
+expect 0 "$quern" trace advise p.qtr; grep -q "recorded were only phases decode: the time outside of graphs is not measured" out || bad "advise: no filter"
+expect 0 "$quern" trace stats p.qtr --json; cp out p.json
+python3 - <<'END' || bad "the figures of filtered recordings"
+import json
+f, p = json.load(open("f.json")), json.load(open("p.json"))
+known = lambda s: {k for k, v in s["accounts_ns"].items() if v is not None} - {"paging", "preempted"}
+assert f["filter"] == f["notes"]["filter"] == "ops linear*; layers 1; phases decode" and known(f) == set(), f["accounts_ns"]
+assert f["phases"]["decode"]["bytes"] is None and f["phases"]["decode"]["tokens"] == 4, f["phases"]
+assert p["filter"] == "phases decode" and known(p) == {"memory", "arithmetic", "serial", "slowest", "transfers", "around"}, p["accounts_ns"]
+assert p["phases"]["decode"]["weight_bytes"] > 1e6 and json.load(open("long.json"))["filter"] is None
+END
 grep -q "Romeo" f.qtr && bad "--trace-no-tokens leaves the prompt in"
 expect 0 "$quern" run "$model" "O Romeo" -n 60 --temp 0 --trace l.qtr --trace-limit 16K
 [ "$(wc -c <l.qtr)" -le 16384 ] || bad "--trace-limit 16K: $(wc -c <l.qtr) bytes"

@@ -17,6 +17,7 @@ const headView = {
     const s = trace.stats, notes = s.notes, total = Object.values(s.accounts_ns).reduce((a, b) => a + b, 0);
     if (s.damage !== null)
       box.append(el('p', { className: 'missing bad' }, el('b', {}, 'The trace is damaged '), safe(s.damage) + '. What was before the damage is here.'));
+    if (s.filter !== null) box.append(el('p', { className: 'missing bad' }, el('b', {}, 'Not all was recorded: '), `only ${safe(s.filter)}. Sums are of what is here; what needs the rest is not measured.`));
     if (s.end === 'its size was limited') box.append(el('p', { className: 'missing bad' }, el('b', {}, 'The recording ended early: '), 'its size was limited (--trace-limit). What came later is not here.'));
     if (s.cut_steps) box.append(el('p', { className: 'missing bad' }, el('b', {}, `The end of ${words.count(s.cut_steps)} step${s.cut_steps === 1 ? '' : 's'} is not in the file: `), 'they are in no sum.'));
     if (s.dropped) box.append(el('p', { className: 'missing bad' }, el('b', {}, `${words.count(s.dropped)} records were lost: `), 'the disk or the writer was too slow. Sums are of what is here.'));
@@ -26,7 +27,7 @@ const headView = {
     const decode = s.phases.decode || s.phases.prompt;
     box.append(el('div', { className: 'figures' }, ...rates,
       figure(words.count(s.steps), 'steps'), figure(words.count(s.events), 'events'), figure(String(s.threads), s.threads === 1 ? 'thread' : 'threads'),
-      decode ? figure((decode.bytes / decode.ns).toFixed(2), `GB/s, ${s.phases.decode ? 'decode' : 'prompt'}`) : null,
+      decode && decode.bytes !== null ? figure((decode.bytes / decode.ns).toFixed(2), `GB/s, ${s.phases.decode ? 'decode' : 'prompt'}`) : null,
       figure(words.ns(s.ns), 'recorded'), figure(words.percent(total > 0 ? s.event_ns * s.events / total : 0), `cost of tracing, ${s.event_ns.toFixed(0)} ns an event`)));
     const o = trace.overview, rows = Object.entries(notes).filter(([key]) => key !== 'event_ns');
     const list = el('dl', { className: 'notes' });
@@ -42,10 +43,10 @@ const headView = {
   },
   table() {
     const s = trace.stats, rows = [['damage', s.damage ?? '']];
-    for (const key of ['ns', 'steps', 'events', 'dropped', 'end', 'cut_steps', 'threads', 'node_events', 'node_ns', 'lost_nodes', 'event_ns', 'read_gb_s', 'gops']) rows.push([key, s[key] ?? '']);
+    for (const key of ['ns', 'steps', 'events', 'dropped', 'end', 'filter', 'cut_steps', 'threads', 'node_events', 'node_ns', 'lost_nodes', 'event_ns', 'read_gb_s', 'gops']) rows.push([key, s[key] ?? '']);
     for (const [key, value] of Object.entries(s.system)) rows.push(['system ' + key, value ?? 'not measured']);
     for (const [key, k] of Object.entries(s.kinds)) rows.push([key + ' count', k.count], [key + ' ns', k.ns]);
-    for (const [key, p] of Object.entries(s.phases)) for (const f of ['steps', 'tokens', 'ns', 'bytes', 'weight_bytes']) rows.push([key + ' ' + f, p[f]]);
+    for (const [key, p] of Object.entries(s.phases)) for (const f of ['steps', 'tokens', 'ns', 'bytes', 'weight_bytes']) rows.push([key + ' ' + f, p[f] ?? 'not measured']);
     for (const [key, value] of Object.entries(s.notes)) rows.push([safe(key), safe(value)]);
     return { columns: [{ name: 'what' }, { name: 'value' }], rows };
   },

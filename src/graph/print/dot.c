@@ -29,7 +29,7 @@ static void put_node(const qn_print_options *o, const qn_node *n, bool outside, 
     }
     qn__str_puts(out, "\\n");
     qn__print_type(n, out);
-    if (o->node_ns != NULL && !is_leaf && kind != QN_KIND_view) {
+    if (o->node_ns != NULL && o->node_ns[n->id] >= 0 && !is_leaf && kind != QN_KIND_view) {
         qn__str_printf(out, "\\n%s", qn__print_time(o->node_ns[n->id], time));
     }
     if (o->color == QN_GRAPH_COLOR_bytes && !is_leaf && kind != QN_KIND_view)

@@ -270,7 +270,7 @@ double qn__print_bytes(const qn_print_options *o, const qn_node *n)
 static double no_measure(const qn_print_options *o, const qn_node *n) { return (void)o, (void)n, 0; }
 static double time_of(const qn_print_options *o, const qn_node *n)
 {
-    return o->node_ns != NULL ? o->node_ns[n->id] : 0;
+    return o->node_ns != NULL && o->node_ns[n->id] > 0 ? o->node_ns[n->id] : 0;
 }
 static const struct {
     double (*measure)(const qn_print_options *o, const qn_node *n);
@@ -325,7 +325,8 @@ static void print_line(const qn_print_options *o, const qn_node *n, qn_str *out)
     if (n->layer >= 0) qn__str_printf(out, " layer=%d", n->layer);
     if (n->place >= 0) qn__str_printf(out, " on %s", qn__print_place(o, n->place, text));
     if (n->flags & QN_NODE_output) qn__str_puts(out, " output");
-    if (o->node_ns != NULL) qn__str_printf(out, " %s", qn__print_time(o->node_ns[n->id], time));
+    if (o->node_ns != NULL && o->node_ns[n->id] >= 0)
+        qn__str_printf(out, " %s", qn__print_time(o->node_ns[n->id], time));
     if (o->color == QN_GRAPH_COLOR_bytes) qn__str_printf(out, " %s", qn__print_measure(o, qn__print_bytes(o, n), time));
     qn__str_putc(out, '\n');
 }

@@ -84,7 +84,7 @@ static qn_status fill_lines(const collector *c, qn_svg_item *it, const qn_node *
     if (!it->chip || n->name[0] == '\0') add_line(c->d, it, qn__op_info(n->op)->name);
     if (n->name[0] != '\0') add_line(c->d, it, qn__print_name(n->name, NAME_CHARS, text));
     if (type.data != NULL) add_line(c->d, it, type.data);
-    if (c->o->node_ns != NULL && !it->chip && kind != QN_KIND_view) {
+    if (c->o->node_ns != NULL && c->o->node_ns[n->id] >= 0 && !it->chip && kind != QN_KIND_view) {
         add_line(c->d, it, qn__print_time(c->o->node_ns[n->id], time));
     }
     if (c->o->color == QN_GRAPH_COLOR_bytes && !it->chip && kind != QN_KIND_view)
