@@ -53,12 +53,13 @@ static bool add_time(void *ctx, const qn_trace_event *e)
     return true;
 }
 
+/* 0: the first that there is; of a recording that kept the last it is not the first of the run. */
 static int find_step(const char *path, const qn_trace *t, int32_t number, const qn_trace_step **out)
 {
     qn_trace_info info;
     qn_trace_get_info(t, &info);
     for (int64_t i = 0; i < info.n_steps; i++)
-        if (info.steps[i].number == (uint64_t)number && info.steps[i].plan) {
+        if ((number == 0 || info.steps[i].number == (uint64_t)number) && info.steps[i].plan) {
             *out = &info.steps[i];
             return CLI_OK;
         }
@@ -67,11 +68,22 @@ static int find_step(const char *path, const qn_trace *t, int32_t number, const 
                     (unsigned long long)info.steps[0].number, (unsigned long long)info.steps[info.n_steps - 1].number);
 }
 
+static int check_layer(const qn_trace_step *step, int32_t layer)
+{
+    int32_t last = -1;
+    for (int32_t i = 0; i < step->plan->n_nodes; i++)
+        if (step->plan->nodes[i].layer > last) last = step->plan->nodes[i].layer;
+    if (layer <= last) return CLI_OK;
+    if (last < 0) return cli_fail("layer %d; the graph of step %llu has none", layer, (unsigned long long)step->number);
+    return cli_fail("layer %d; the graph of step %llu has 0 to %d", layer, (unsigned long long)step->number, last);
+}
+
 static int print_step(const char *path, qn_trace *t, const wish *w, int32_t number, char **printed)
 {
     measured m = {0};
     qn_error err;
     int status = find_step(path, t, number, &m.step);
+    if (status == CLI_OK) status = check_layer(m.step, w->layer);
     if (status != CLI_OK) return status;
     const int32_t n = m.step->plan->n_nodes;
     m.ns = calloc((size_t)n + 1, sizeof(*m.ns));
@@ -127,7 +139,7 @@ int cli_command_graph(int argc, char **argv)
         {"color", 0, CLI_STRING, &w.color, "COLOR",
          "what colours tell (default: time of a recording, else the backend)", 0, 0, NULL},
         {"trace", 0, CLI_STRING, &trace, "FILE", "a recording instead of MODEL; shows what each node took", 0, 0, NULL},
-        {"step", 0, CLI_INT, &step, "N", "which step of it (default: 1)", 1, INT32_MAX, NULL},
+        {"step", 0, CLI_INT, &step, "N", "which step of it (default: the first)", 1, INT32_MAX, NULL},
         {"plan", 0, CLI_FLAG, &plan, NULL, "the memory plan and node -> backend instead", 0, 0, NULL},
         {"passes", 0, CLI_FLAG, &passes, NULL, "what each graph pass removed and fused, and how long it took, instead",
          0, 0, NULL},
@@ -156,7 +168,7 @@ int cli_command_graph(int argc, char **argv)
     qn_error err;
     char *printed = NULL;
     w.format = dot ? QN_GRAPH_dot : svg ? QN_GRAPH_svg : QN_GRAPH_text;
-    if (trace) return recorded(trace, &w, step ? step : 1, out);
+    if (trace) return recorded(trace, &w, step, out);
     status = cli_open_engine(model, &m, &engine);
     if (status == CLI_OK) {
         qn_engine_info info;

@@ -59,6 +59,7 @@ expect 2 "$quern" graph "$model" --color time; one_line "--color time needs --tr
 expect 2 "$quern" graph "$model" --step 3; one_line "--step needs --trace"
 expect 2 "$quern" graph --trace trace.qtr --plan; one_line "of a MODEL"
 expect 1 "$quern" graph --trace trace.qtr --step 99; one_line "no step 99" "1 to 12"
+expect 1 "$quern" graph --trace trace.qtr --layer 99; one_line "layer 99" "0 to 3"; [ -s out ] && bad "a graph of no layer: $(cat out)"
 for color in kind backend bytes; do expect 0 "$quern" graph "$model" --color $color --dot -o "model.$color.dot"; done
 head -c $(($(wc -c <trace.qtr) * 9 / 10)) trace.qtr >cut.qtr
 expect 1 "$quern" graph --trace cut.qtr; one_line "damaged"; [ -s out ] || bad "nothing of a trace that was cut"
@@ -329,6 +330,21 @@ assert stats["threads"] == 2 and stats["all_threads"] == len(threads) and not st
 assert abs(sum(accounts) - took_part) < 0.01 * took_part and all(v >= -1 for v in accounts), (accounts, took_part)
 assert json.load(open("long.json"))["one_team"]
 END
+# The first step that is there, which of the last records is not the run's first.
+python3 - <<'END' || bad "leaving out the first blocks of a recording"
+import struct
+data, at, out = open("long.qtr", "rb").read(), 16, b""
+out, steps, left = data[:16], 0, 0
+while at < len(data):
+    kind, = struct.unpack_from("<H", data, at + 4)
+    end = at + 40 + struct.unpack_from("<I", data, at + 20)[0]
+    steps += kind == 4
+    if kind != 4 or steps > 1: out += data[at:end]
+    at = end
+open("later.qtr", "wb").write(out)
+END
+expect 0 "$quern" graph --trace later.qtr; grep -q '^graph "step [0-9]*, decode' out || bad "the first step there is: $(head -n 1 out)"
+grep -q '"step 1,' out && bad "step 1 is there"
 # Filters; a limit; a full disk, which changes neither text nor status.
 expect 0 "$quern" run "$model" "O Romeo" -n 5 --temp 0 --trace f.qtr --trace-layers 1 --trace-ops "linear*" --trace-phase decode --trace-no-tokens
 expect 0 "$quern" trace export f.qtr --csv
