@@ -76,12 +76,19 @@ static size_t character(const unsigned char *s)
     return n;
 }
 
+size_t trace_harmless(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    const size_t n = character(s);
+    return *s < 32 || *s == 127 || (n == 2 && s[0] == 0xc2 && s[1] < 0xa0) ? 0 : n;
+}
+
 const char *trace_safe(char *buf, size_t size, const char *text)
 {
     size_t to = 0;
     for (const unsigned char *s = (const unsigned char *)text; *s && to + 5 < size;) {
-        const size_t n = character(s);
-        if (n == 0 || *s < 32 || *s == 127 || *s == '|' || *s == '\\' || (n == 2 && s[0] == 0xc2 && s[1] < 0xa0)) {
+        const size_t n = trace_harmless((const char *)s);
+        if (n == 0 || *s == '|' || *s == '\\') {
             to += (size_t)snprintf(buf + to, size - to, "\\x%02x", *s++);
             continue;
         }

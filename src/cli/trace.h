@@ -16,6 +16,8 @@ typedef struct trace_options {
 /* ---- trace.c ---- */
 /* Opens it; what is damaged is said on standard error, and *damaged set. */
 int trace_open(const char *path, qn_trace **out, bool *damaged);
+/* Bytes of the character at `text`, 0 where it is no UTF-8, or a control, which could harm a terminal. */
+size_t trace_harmless(const char *text);
 /* A text of a model or a caller with what could harm a terminal or a table shown as \xNN. */
 const char *trace_safe(char *buf, size_t size, const char *text);
 /* Text as a JSON string: always valid UTF-8, quotes and controls escaped. */

@@ -183,6 +183,17 @@ command=$(sed -n 's/^   quern \(.* --memory .*\)/\1/p' out | head -n 1) # the le
 expect 0 sh -c "\"\$0\" $command" "$quern"
 cmp -s out said || bad "the command that advise prints says something else: $command"
 expect 0 "$quern" trace diff q.qtr after.qtr
+# So it is with what a terminal must not get, with what tables have another sign for, and where "--" ends the options.
+typed=$(printf 'a|b \\ c\td\001')
+expect 0 "$quern" run -n 3 --ignore-eos --temp 0 -t 1 --trace q.qtr -- large.gguf "$typed"; cp out said
+expect 0 "$quern" trace advise q.qtr --memory "${least}M" --disk 0.5
+command=$(sed -n 's/^   quern \(.* --memory .*\)/\1/p' out | head -n 1)
+case $command in *"--memory ${least}M --trace after.qtr -- "*) ;; *) bad "advise puts options behind --: $command" ;; esac
+printf %s "$command" | LC_ALL=C grep -q '[[:cntrl:]]' && bad "advise prints a control"
+if command -v bash >/dev/null; then
+    expect 0 bash -c "\"\$0\" $command" "$quern"
+    cmp -s out said || bad "the command that advise prints says something else: $command"
+fi
 expect 0 "$quern" run large.gguf "$typed" -n 3 --ignore-eos --temp 0 -t 1 --trace q.qtr --trace-no-tokens
 expect 0 "$quern" trace advise q.qtr --memory "${least}M" --disk 0.5
 grep -q '^   quern run \.\. --memory' out || bad "advise of a trace without tokens: $(cat out)"
