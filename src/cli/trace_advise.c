@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A step of decoding, on average; bytes and times are -1 where they are not measured. */
+/* A token of decoding, on average; bytes and times are -1 where they are not measured. A step has a token of each
+ * sequence: what it takes is shared out. */
 typedef struct decoding {
-    int64_t n;
+    int64_t n, n_tokens;              /* steps; their tokens */
     double ns, paging_ns, compute_ns; /* compute: without paging */
     double steady_ns; /* the same of the median step in the later half: without what comes once, and what others did */
     double read, touched;         /* bytes from disk, and of weights */
@@ -115,7 +116,7 @@ static void sum_steps(advising *a, double *compute)
     const qn_trace_info *info = &a->s.info;
     decoding *d = &a->d;
     double disk_bytes = 0, disk_ns = 0;
-    int64_t n_read = 0;
+    int64_t n_read = 0; /* tokens */
     for (int64_t i = 0; i < info->n_steps; i++) {
         const qn_trace_step *s = &info->steps[i];
         if (s->ns <= 0) continue;
@@ -125,19 +126,20 @@ static void sum_steps(advising *a, double *compute)
             disk_ns += paging;
         }
         if (!is_decode(s)) continue;
-        compute[d->n++] = (double)s->ns - paging;
+        compute[d->n++] = ((double)s->ns - paging) / (double)(s->n_tokens > 0 ? s->n_tokens : 1);
+        d->n_tokens += s->n_tokens;
         d->ns += (double)s->ns;
         d->paging_ns += paging;
         d->touched += trace_touched_in(s);
         if (s->read_bytes < 0) continue;
         d->read += (double)s->read_bytes;
-        n_read++;
+        n_read += s->n_tokens;
     }
     if (a->disk.fault == 0 && disk_bytes >= 1 << 20 && disk_ns > 0) {
         a->disk.ahead = a->disk.fault = a->disk.around = a->disk.scattered = disk_bytes / disk_ns;
         a->disk.from = "bytes read in steps, by the time that their slowest thread spent in page faults";
     }
-    const double n = d->n > 0 ? (double)d->n : 1, members = a->s.n_members > 0 ? a->s.n_members : 1;
+    const double n = d->n_tokens > 0 ? (double)d->n_tokens : 1, members = a->s.n_members > 0 ? a->s.n_members : 1;
     d->read = n_read > 0 ? d->read / (double)n_read : -1;
     double *const sums[] = {&d->ns,        &d->paging_ns, &d->touched,  &d->serial_ns,
                             &d->shared_ns, &d->memory_ns, &d->cache_ns, &d->cache_bytes};
@@ -423,8 +425,10 @@ static qn_status print_text(const advising *a, qn_error *err)
 {
     const decoding *d = &a->d;
     trace_print_lacks(stdout, &a->s);
-    printf("A token takes %.3f ms: %.2f tokens/s (%lld steps of decoding, %d threads)\n", d->ns * 1e-6, 1e9 / d->ns,
-           (long long)d->n, a->s.n_members);
+    printf("A token takes %.3f ms: %.2f tokens/s (%lld steps of decoding, ", d->ns * 1e-6, 1e9 / d->ns,
+           (long long)d->n);
+    if (d->n_tokens != d->n) printf("%.2f tokens a step, ", (double)d->n_tokens / (double)d->n);
+    printf("%d threads)\n", a->s.n_members);
     if (a->s.info.sampled)
         printf("of it %.3f ms for page faults; threads were without a core for %.3f ms\n", d->paging_ns * 1e-6,
                d->lost_ns * 1e-6);
@@ -504,7 +508,8 @@ static void print_json(const advising *a)
         trace_put_json(stdout, a->s.filter);
     else
         printf("null");
-    printf(", \"steps\": %lld, \"threads\": %d", (long long)d->n, a->s.n_members);
+    printf(", \"steps\": %lld, \"tokens\": %lld, \"threads\": %d", (long long)d->n, (long long)d->n_tokens,
+           a->s.n_members);
     put("ms", d->ns * 1e-6);
     put("paging_ms", a->s.info.sampled ? d->paging_ns * 1e-6 : -1);
     put("compute_ms", d->compute_ns < 0 ? -1 : d->compute_ns * 1e-6);

@@ -299,6 +299,17 @@ assert all(r["roofline"] <= 1 for t in ("operations", "layers", "nodes") for r i
 END
     done
 done
+# A step with a token of each of several sequences: what it takes is shared out.
+expect 0 "$quern" bench "$model" -p 0 -n 4 -b 4 -r 1 -t 1 --peak-time 0.02 --trace b4.qtr
+expect 0 "$quern" trace stats b4.qtr --json; cp out b4.json
+expect 0 "$quern" trace advise b4.qtr --json; cp out b4.advise
+expect 0 "$quern" trace advise b4.qtr; grep -q "4.00 tokens a step" out || bad "advise: $(head -n 1 out)"
+python3 - <<'END' || bad "advise of several sequences"
+import json
+p, a = json.load(open("b4.json"))["phases"]["decode"], json.load(open("b4.advise"))
+assert a["tokens"] == p["tokens"] == 4 * a["steps"] and abs(a["ms"] * 1e6 - p["ns"] / p["tokens"]) < 1e-4 * p["ns"], (a["ms"], p)
+assert abs(a["touched_bytes"] - a["curves"]["touched"] / a["curves"]["tokens"]) < 0.01 * a["touched_bytes"], a["curves"]
+END
 # What ends inside of a step: that step is in no sum, so that a whole one's weights stay what they are.
 expect 0 "$quern" run "$model" "O Romeo" -n 220 --ignore-eos --temp 0 -t 1 --trace long.qtr
 expect 0 "$quern" trace stats long.qtr --json; cp out long.json
