@@ -242,9 +242,10 @@ uint64_t qn__trace_begin(void) { return qn__trace_on() ? qn__trace_ticks() : 0; 
 void qn__trace_end(qn_trace_kind kind, uint64_t begin)
 {
     if (begin == 0) return;
+    const uint64_t end = qn__trace_ticks(); /* before a ring is made */
     qn_trace_ring *r = qn__trace_enter();
     if (!r) return;
-    qn__trace_put(r, (int)kind, 0, begin, qn__trace_ticks(), 0);
+    qn__trace_put(r, (int)kind, 0, begin, end, 0);
     qn__trace_leave();
 }
 

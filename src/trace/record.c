@@ -592,7 +592,13 @@ qn_status qn_trace_copy(char **out, size_t *n, qn_error *err)
     return status;
 }
 
-uint64_t qn_trace_time(void) { return qn__trace_begin(); }
+/* The ring is there before the time is taken: making it is 3 MiB that are written for the first time. */
+uint64_t qn_trace_time(void)
+{
+    if (!qn__trace_on() || !qn__trace_enter()) return 0;
+    qn__trace_leave();
+    return qn__trace_ticks();
+}
 
 void qn_trace_span(qn_trace_kind kind, const char *text, uint64_t begin)
 {
@@ -601,13 +607,13 @@ void qn_trace_span(qn_trace_kind kind, const char *text, uint64_t begin)
         qn__trace_end(kind, begin);
         return;
     }
+    const uint64_t end = qn__trace_ticks();
     qn_trace_ring *r = qn__trace_enter();
     if (!r) return;
     const size_t n = text ? strlen(text) : 0;
     const qn_trace_part part = {text ? text : "", n < 255 ? n : 255};
-    const uint64_t end = qn__trace_ticks();
     qn__trace_put_record(r, QN_TRACE_RECORD_mark, begin, end > begin ? end - begin : 0, &part, 1);
     qn__trace_leave();
 }
 
-void qn_trace_mark(const char *text) { qn_trace_span(QN_TRACE_mark, text, qn__trace_begin()); }
+void qn_trace_mark(const char *text) { qn_trace_span(QN_TRACE_mark, text, qn_trace_time()); }
