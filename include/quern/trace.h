@@ -79,14 +79,16 @@ typedef struct qn_trace_options {
 
 typedef struct qn_trace_summary {
     uint64_t events, dropped, steps, bytes; /* written, lost, begun, of the file or all files */
-    int n_files;                            /* written; with last_bytes 0 when nothing asked for it */
+    int n_files;                            /* written; with last_bytes 0 when nothing asked for it; 0 too when there
+                                             * was no step and no mark, and another recording is at the path */
     bool failed;                            /* the file could not be written to its end; `reason` says why */
     bool limited;                           /* limit_bytes was reached */
     char reason[256];
     bool any_node; /* false: no step came, or none of its nodes was to be recorded */
 } qn_trace_summary;
 
-/* Starts the recording into the file at path, which is made anew; with last_bytes nothing is written yet, and what is
+/* Starts the recording into the file at path, which is made anew; a recording that is there stays until the first step
+ * or mark has been recorded, and where there is none. With last_bytes nothing is written yet, and what is
  * written later goes to path, path.2, path.3 .. Options may be NULL and are copied. state when a recording is on,
  * invalid when a list is none, io when the file cannot be made. A disk that is full later ends the recording, is logged
  * once, and fails nothing else. Thread-safe. */

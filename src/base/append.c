@@ -3,11 +3,15 @@
 #include "base/append.h"
 #include "base/error.h"
 #include "base/file_kind.h"
+#include "base/mem.h"
 #include "base/metrics.h"
 #include "base/thread.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,7 +24,8 @@ static bool may_overwrite(int fd, const void *magic, size_t n)
     return n <= sizeof head && pread(fd, head, n, 0) == (ssize_t)n && memcmp(head, magic, n) == 0;
 }
 
-qn_status qn__append_open(const char *path, const void *magic, size_t n, int *fd, qn_error *err)
+/* As it stands, not emptied. */
+static qn_status open_checked(const char *path, const void *magic, size_t n, int *fd, qn_error *err)
 {
     char quoted[QN_PATH_QUOTED];
     const int flags = O_CREAT | O_CLOEXEC | O_NONBLOCK;
@@ -33,14 +38,66 @@ qn_status qn__append_open(const char *path, const void *magic, size_t n, int *fd
         return QN_FAIL(err, invalid, "'%s' is there already and is another kind of file; it is left as it is",
                        qn__path_quote(quoted, path));
     }
-    struct stat st;
-    if (fstat(f, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(f, 0) != 0) {
-        const int e = errno;
-        close(f);
-        return qn__fail_open(err, path, "write", e);
-    }
     *fd = f;
     return QN_OK;
+}
+
+static qn_status empty(int f, const char *path, qn_error *err)
+{
+    struct stat st;
+    if (fstat(f, &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(f, 0) == 0) return QN_OK;
+    const int e = errno;
+    close(f);
+    return qn__fail_open(err, path, "write", e);
+}
+
+qn_status qn__append_open(const char *path, const void *magic, size_t n, int *fd, qn_error *err)
+{
+    QN_TRY(open_checked(path, magic, n, fd, err));
+    return empty(*fd, path, err);
+}
+
+/* A link stays one: its target is what is replaced. */
+static const char *real_path(const char *path, char real[PATH_MAX]) { return realpath(path, real) ? real : path; }
+
+/* A new file in the folder of `path`, or -1. */
+static int open_temp(const char *path, mode_t mode, char **temp)
+{
+    char real[PATH_MAX];
+    const char *target = real_path(path, real), *slash = strrchr(target, '/');
+    const size_t dir = slash ? (size_t)(slash - target) + 1 : 0, size = dir + 64;
+    *temp = qn__alloc(size);
+    if (!*temp) return -1;
+    memcpy(*temp, target, dir);
+    snprintf(*temp + dir, size - dir, ".quern-%ld-%08llx.tmp", (long)getpid(),
+             (unsigned long long)(qn__now_ns() & 0xffffffff));
+    const int fd = qn__open_retry(*temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) (void)!fchmod(fd, mode & 0777);
+    return fd;
+}
+
+qn_status qn__append_open_beside(const char *path, const void *magic, size_t n, int *fd, char **temp, qn_error *err)
+{
+    struct stat st;
+    *temp = NULL;
+    QN_TRY(open_checked(path, magic, n, fd, err));
+    if (fstat(*fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+        const int beside = open_temp(path, st.st_mode, temp);
+        if (beside >= 0) {
+            close(*fd);
+            *fd = beside;
+            return QN_OK;
+        }
+        qn__free(*temp);
+        *temp = NULL;
+    }
+    return empty(*fd, path, err);
+}
+
+bool qn__append_replace(const char *temp, const char *path)
+{
+    char real[PATH_MAX];
+    return rename(temp, real_path(path, real)) == 0;
 }
 
 /* A pipe that is full is waited for, but not for ever: nobody may be reading. */

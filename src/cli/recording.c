@@ -160,7 +160,10 @@ static void stop(cli_recording *r, int status)
         return;
     }
     cli_recorded = s.n_files > 0;
-    if (status == CLI_OK && !s.any_node && !s.dropped && !s.failed) say_empty(r);
+    if (status == CLI_OK && !s.any_node && !s.dropped && !s.failed)
+        say_empty(r);
+    else if (!s.n_files && !r->last && !s.failed)
+        cli_note("--trace %s: there was nothing to record; what was there is left as it is", r->file);
     if (s.failed) cli_note("--trace %s: %s; what was written before is there", r->file, s.reason);
     if (s.limited) cli_note("--trace %s: the limit of %s was reached", r->file, r->limit);
     if (s.dropped)

@@ -291,6 +291,7 @@ static void emit_ring(recorder *r, qn_trace_ring *ring, bool all)
     qn_trace_encoder *e = &r->encoder;
     const uint32_t lane = ring->lane;
     const bool hurry = pending(ring) >= QN_TRACE_MAX_ROWS;
+    bool came = false; /* what a recording is made for */
     do {
         size_t n_alike = 0;
         qn__trace_encode(e, ring, ring->limit);
@@ -298,6 +299,7 @@ static void emit_ring(recorder *r, qn_trace_ring *ring, bool all)
         if (e->n_steps)
             emit_quick(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_steps, .lane = lane, .count = e->n_steps}, &e->steps,
                        hurry ? 0 : e->steps.len, false);
+        if (e->n_steps || e->n_marks) came = true;
         if (e->n_choices)
             emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_choices, .lane = lane, .count = e->n_choices}, &e->choices,
                  false);
@@ -321,7 +323,8 @@ static void emit_ring(recorder *r, qn_trace_ring *ring, bool all)
                 r,
                 (qn_trace_block){.kind = QN_TRACE_BLOCK_events, .lane = lane, .count = e->n_events, .dropped = dropped},
                 &e->raw, hurry ? n_alike : e->raw.len, false);
-        if (!r->over) r->events += e->n_events;
+        if (!r->over) r->events += e->n_events + e->n_marks;
+        if (came) qn__trace_sink_commit(&r->sink);
         qn__trace_encoder_clear(e);
     } while (pending(ring) >= (hurry && !all ? QN_TRACE_MAX_ROWS : 1));
 }

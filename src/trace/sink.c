@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ROOM (1 << 18) /* for plans and notes that are kept, to begin with */
 
@@ -42,7 +43,7 @@ qn_status qn__trace_sink_open(qn_trace_sink *s, const char *path, uint64_t limit
         if (!s->kept || !qn__str_reserve(&s->always, ROOM)) status = QN_FAIL_NOMEM(err, last_bytes);
         qn__str_append(&s->always, head.data, head.len);
     } else if (status == QN_OK) {
-        status = qn__append_open(path, QN_TRACE_MAGIC, 8, &s->fd, err);
+        status = qn__append_open_beside(path, QN_TRACE_MAGIC, 8, &s->fd, &s->temp, err);
         if (status == QN_OK) {
             s->n_files = 1;
             put(s, head.data, head.len);
@@ -51,6 +52,28 @@ qn_status qn__trace_sink_open(qn_trace_sink *s, const char *path, uint64_t limit
     qn__str_deinit(&head);
     if (status != QN_OK) qn__trace_sink_deinit(s);
     return status;
+}
+
+void qn__trace_sink_commit(qn_trace_sink *s)
+{
+    if (!s->temp || s->failed || s->limited) return;
+    if (!qn__append_replace(s->temp, s->path)) {
+        fail(s, "writing", strerror(errno));
+        return;
+    }
+    qn__free(s->temp);
+    s->temp = NULL;
+}
+
+/* Nothing came of it. */
+static void discard(qn_trace_sink *s)
+{
+    if (!s->temp) return;
+    unlink(s->temp);
+    qn__free(s->temp);
+    s->temp = NULL;
+    s->n_files = 0;
+    s->written = 0;
 }
 
 /* ---- the last blocks ---- */
@@ -156,11 +179,13 @@ void qn__trace_sink_close(qn_trace_sink *s, const void *end, size_t n)
 {
     put(s, end, n);
     close_file(s);
+    discard(s);
 }
 
 void qn__trace_sink_deinit(qn_trace_sink *s)
 {
     if (s->fd >= 0) qn__append_close(s->fd);
+    discard(s);
     qn__free(s->path);
     qn__free(s->kept);
     qn__str_deinit(&s->always);

@@ -381,7 +381,9 @@ static void killed(void **state)
     qn_trace *t = NULL;
     qn_trace_info info;
     uint64_t n = 0;
-    remove(path);
+    MUST(qn_trace_start(path, NULL, &err)); /* a recording that is there is replaced by what is readable all along */
+    qn_trace_mark("the one before");
+    MUST(qn_trace_stop(NULL, &err));
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -406,6 +408,20 @@ static void killed(void **state)
 }
 
 /* ---- two at once ---- */
+
+typedef struct marks {
+    int n;
+    int64_t longest;
+} marks;
+
+static bool find_marks(void *ctx, const qn_trace_event *e)
+{
+    marks *m = ctx;
+    if (e->kind != QN_TRACE_mark) return true;
+    m->n++;
+    if (e->ns > m->longest) m->longest = e->ns;
+    return true;
+}
 
 static void *generate_apart(void *arg)
 {
@@ -439,6 +455,45 @@ static void two_sessions(void **state)
     uint32_t first = info.steps[0].session, n_first = 0;
     for (int64_t i = 0; i < info.n_steps; i++) n_first += info.steps[i].session == first;
     assert_int_equal(n_first, 1 + N_DECODE);
+    qn_trace_close(t);
+}
+
+/* A recording that is there stays until there is a step or a mark; a mark takes no time, the first one neither. */
+static void keeps_what_is_there(void **state)
+{
+    (void)state;
+    size_t n_before, n_after;
+    qn_trace_summary summary;
+    qn_trace *t = NULL;
+    qn_trace_info info;
+    marks m = {0};
+    remove(path);
+    MUST(qn_trace_start(path, NULL, &err));
+    qn_trace_mark("first");
+    MUST(qn_trace_stop(&summary, &err));
+    assert_int_equal(summary.n_files, 1);
+    assert_int_equal(summary.events, 1);
+    char *before = slurp(path, &n_before);
+    MUST(qn_trace_start(path, NULL, &err));
+    qn_engine_close(open_engine(1));
+    MUST(qn_trace_stop(&summary, &err));
+    assert_int_equal(summary.n_files, 0);
+    char *after = slurp(path, &n_after);
+    assert_int_equal(n_before, n_after);
+    assert_memory_equal(before, after, n_before);
+    free(before);
+    free(after);
+    MUST(qn_trace_start(path, NULL, &err));
+    qn_trace_mark("first");
+    qn_trace_mark("second");
+    MUST(qn_trace_stop(&summary, &err));
+    assert_int_equal(summary.n_files, 1);
+    assert_int_equal(summary.events, 2);
+    MUST(qn_trace_open(path, &t, &err));
+    qn_trace_get_info(t, &info);
+    assert_int_equal(info.events, 2);
+    MUST(qn_trace_walk(t, find_marks, &m, &err));
+    assert_true(m.n == 2 && m.longest < 1000000); /* 3 MiB are written in 2.6 ms */
     qn_trace_close(t);
 }
 
@@ -594,7 +649,7 @@ int main(void)
         cmocka_unit_test(it_adds_up),   cmocka_unit_test(allocates_nothing), cmocka_unit_test(damage_is_found),
         cmocka_unit_test(refusals),     cmocka_unit_test(full_disk),         cmocka_unit_test(killed),
         cmocka_unit_test(two_sessions), cmocka_unit_test(flight_recorder),   cmocka_unit_test(copied),
-        cmocka_unit_test(slow_step),    cmocka_unit_test(stopped),
+        cmocka_unit_test(slow_step),    cmocka_unit_test(stopped),           cmocka_unit_test(keeps_what_is_there),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove(path);

@@ -39,7 +39,13 @@ expect 1 "$quern" run bad.gguf hi --trace trace.qtr; one_line "bad.gguf"
 expect 1 "$quern" eval none.gguf --tokens 1 -o e.npy --trace trace.qtr; one_line "none.gguf"
 expect 1 "$quern" embed none.gguf hi --trace trace.qtr; one_line "none.gguf"
 expect 1 "$quern" bench "$model" none.gguf -p 0 -n 4 -r 1 -t 1 --peak-time 0.02 --trace trace.qtr; one_line "none.gguf"
+expect 1 "$quern" run "$model" "O Romeo, Romeo" -c 2 --trace trace.qtr; grep -q "nothing to record" err || bad "a failed run: $(cat err)"
 cmp -s trace.qtr kept.qtr || bad "a run that was none has replaced a recording"
+[ -z "$(find . -name '.quern-*')" ] || bad "a recording that was given up is there: $(ls -a)"
+chmod 600 trace.qtr; ln -s trace.qtr linked.qtr; expect 0 "$quern" run "$model" "O Romeo" -n 3 --trace linked.qtr
+[ -L linked.qtr ] && [ "$(ls -l trace.qtr | cut -c1-10)" = -rw------- ] || bad "a recording replaced a link, or its mode"
+cmp -s trace.qtr kept.qtr && bad "a run has not replaced a recording"
+cp kept.qtr trace.qtr
 expect 0 "$quern" trace diff trace.qtr trace.qtr --json; cp out diff.json
 expect 0 "$quern" trace diff trace.qtr trace.qtr
 expect 0 "$quern" trace watch trace.qtr
