@@ -15,7 +15,8 @@ static const cli_usage usage = {
                "export FILE: the events for other programs\n"
                "diff A B: what takes longer, by name; with --trace-hash the first value that differs\n"
                "advise FILE: what options would give, worked out from the trace\n"
-               "watch FILE: follows a recording that grows",
+               "watch FILE: follows a recording that grows, until it ends or nothing new comes for a minute; one look\n"
+               "where standard output is no terminal",
     .notes = "A trace that was cut or damaged is read up to the damage, which is named; the status is 1 then.\n"
              "Rates are compared with the best that a node of the same trace came to.",
     .examples = "Record a run, and look at it:\n"

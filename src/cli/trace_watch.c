@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/trace_watch.c -- quern trace watch: a page of a terminal that follows a trace while it grows, and ends with
- * it. Where there is no terminal, one look is printed. */
+ * it, or when nothing has been written for a minute. Where there is no terminal, one look is printed. */
 #include "cli/trace.h"
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { EVERY_MS = 500 };
+enum { EVERY_MS = 500, STILL_S = 2 /* two thirds of a second pass between blocks */, END_S = 60 };
 
 static void print_look(const trace_sums *s, int32_t top)
 {
@@ -42,20 +43,50 @@ static void print_look(const trace_sums *s, int32_t top)
                (double)s->nodes.rows[i].p50 * 1e-3);
 }
 
-static int look(const char *path, int32_t top, bool terminal, bool *ended)
+/* What has been seen of the file. */
+typedef struct watching {
+    uint64_t bytes; /* of the last look */
+    int64_t grew_ms;
+    int still_s;      /* seconds since it grew */
+    bool ended;       /* it is whole: nothing more comes */
+    char damage[320]; /* "": none */
+} watching;
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void note_growth(const char *path, watching *w)
+{
+    struct stat st;
+    const uint64_t bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    if (bytes != w->bytes) w->grew_ms = now_ms();
+    w->bytes = bytes;
+    w->still_s = (int)((now_ms() - w->grew_ms) / 1000);
+}
+
+static int look(const char *path, int32_t top, bool terminal, watching *w)
 {
     qn_error err;
     qn_trace *t = NULL;
     trace_sums s;
+    note_growth(path, w);
     if (qn_trace_open(path, &t, &err) != QN_OK) return cli_fail_error(&err);
+    const char *damage = qn_trace_damage(t);
+    snprintf(w->damage, sizeof w->damage, "%s", damage ? damage : "");
+    w->ended = !damage;
     int status = trace_sum(t, false, &s);
     if (status == CLI_OK) {
         if (terminal) printf("\033[H\033[2J%s\n", path);
         print_look(&s, top);
+        /* a file that grows has no end yet */
+        if (terminal && damage && w->still_s >= STILL_S) printf("nothing new for %d s; %s\n", w->still_s, damage);
         status = fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
         trace_sums_deinit(&s);
     }
-    *ended = qn_trace_damage(t) == NULL;
     qn_trace_close(t);
     return status;
 }
@@ -63,12 +94,15 @@ static int look(const char *path, int32_t top, bool terminal, bool *ended)
 int trace_watch(const trace_options *o, const char *const *files)
 {
     const bool terminal = isatty(STDOUT_FILENO);
-    bool ended = false;
+    watching w = {.grew_ms = now_ms()};
     int status = CLI_OK;
     for (;;) {
-        status = look(files[0], o->top, terminal, &ended);
-        if (status != CLI_OK || ended || !terminal || cli_interrupted()) break;
+        status = look(files[0], o->top, terminal, &w);
+        if (status != CLI_OK || w.ended || !terminal || w.still_s >= END_S || cli_interrupted()) break;
         nanosleep(&(struct timespec){.tv_nsec = EVERY_MS * 1000000L}, NULL);
     }
-    return status == CLI_OK && !ended && cli_interrupted() ? CLI_INTERRUPTED : status;
+    if (status != CLI_OK || w.ended) return status;
+    if (cli_interrupted()) return CLI_INTERRUPTED;
+    if (terminal) return cli_fail("%s: nothing new for %d s; %s", files[0], w.still_s, w.damage);
+    return cli_fail("%s is damaged %s", files[0], w.damage);
 }

@@ -205,6 +205,19 @@ expect 0 "$quern" trace advise q.qtr --memory "${least}M" --disk 0.5
 grep -q '^   quern run \.\. --memory' out || bad "advise of a trace without tokens: $(cat out)"
 # Damage is named; what comes before it is there.
 head -c 3000 trace.qtr >cut.qtr
+expect 1 "$quern" trace watch cut.qtr; one_line "cut.qtr" "at byte" "of 3000: the file ends inside of a block"; [ -s out ] || bad "watch: no look"
+python3 - <<END || bad "watch of a recording that nobody writes"
+import os, pty, select, signal, time
+pid, fd = pty.fork()
+if pid == 0: os.execv("$quern", ["quern", "trace", "watch", "cut.qtr"])
+seen, until = b"", time.monotonic() + 60
+while b"nothing new for" not in seen and time.monotonic() < until:
+    if select.select([fd], [], [], 1)[0]: seen += os.read(fd, 4096)
+os.kill(pid, signal.SIGINT)
+while b"\r\n" not in seen[seen.rfind(b"nothing new for"):] and time.monotonic() < until: seen += os.read(fd, 4096)
+assert b"s; at byte" in seen[seen.rfind(b"nothing new for"):], seen[-300:]
+assert os.WIFEXITED(os.waitpid(pid, 0)[1])
+END
 expect 1 "$quern" trace stats cut.qtr
 grep -q "at byte [0-9]* of 3000: the file ends inside of a block" err || bad "a cut trace: $(cat err)"
 expect 1 "$quern" trace stats "$model"
