@@ -327,28 +327,50 @@ python3 - <<'END' || bad "advise of several sequences"
 import json
 p, a = json.load(open("b4.json"))["phases"]["decode"], json.load(open("b4.advise"))
 assert a["tokens"] == p["tokens"] == 4 * a["steps"] and abs(a["ms"] * 1e6 - p["ns"] / p["tokens"]) < 1e-4 * p["ns"], (a["ms"], p)
-assert abs(a["touched_bytes"] - a["curves"]["touched"] / a["curves"]["tokens"]) < 0.01 * a["touched_bytes"], a["curves"]
+assert abs(a["touched_bytes"] - a["curves"]["touched"] / a["curves"]["tokens"]) < 0.05 * a["touched_bytes"], a["touched_bytes"] # blocks are more than rows
 END
 # What ends inside of a step: that step is in no sum, so that a whole one's weights stay what they are.
 expect 0 "$quern" run "$model" "O Romeo" -n 220 --ignore-eos --temp 0 -t 1 --trace long.qtr
 expect 0 "$quern" trace stats long.qtr --json; cp out long.json
-python3 - <<'END' || bad "cutting a recording between two blocks of events"
-import struct
-data, at, ends = open("long.qtr", "rb").read(), 16, []
-while at < len(data):
-    kind, = struct.unpack_from("<H", data, at + 4)
-    at += 40 + struct.unpack_from("<I", data, at + 20)[0]
-    if kind == 5: ends.append(at)
-assert len(ends) > 1
-open("half.qtr", "wb").write(data[: ends[-2]])
+python3 - <<'END' || bad "cutting a recording inside of a step"
+import struct, zlib
+data, at, steps = open("long.qtr", "rb").read(), 16, 0
+def number(b, i):
+    end = i
+    while b[end] > 127: end += 1
+    return sum((x & 127) << 7 * k for k, x in enumerate(b[i : end + 1])), end + 1
+def put(x):
+    return bytes([x & 127 | 128]) + put(x >> 7) if x > 127 else bytes([x])
+while True: # a block of events, as far as before the end of the 20th step
+    magic, kind, method, lane, rows, raw_bytes, packed, dropped = struct.unpack_from("<IHHIIIIQ", data, at)
+    payload = data[at + 40 : at + 40 + packed]
+    raw = zlib.decompress(payload) if method else payload
+    if kind == 5:
+        i, columns = 0, []
+        for _ in range(3): _, i = number(raw, i)
+        head = raw[:i]
+        for c in range(5):
+            n, i = number(raw, i)
+            ends = [0]
+            while ends[-1] < n: ends.append(ends[-1] + 1 if c == 0 else number(raw, i + ends[-1])[1] - i)
+            columns.append((raw[i : i + n], ends))
+            i += n
+        where = [k for k, x in enumerate(columns[0][0]) if x == 3]
+        if steps + len(where) >= 20: break
+        steps += len(where)
+    at += 40 + packed
+rows = where[20 - steps - 1] - 3
+raw = head + b"".join(put(ends[rows]) + column[: ends[rows]] for column, ends in columns)
+block = struct.pack("<IHHIIIIQI", magic, kind, 0, lane, rows, len(raw), len(raw), dropped, zlib.crc32(raw))
+open("half.qtr", "wb").write(data[:at] + block + struct.pack("<I", zlib.crc32(block)) + raw)
 END
-expect 1 "$quern" trace stats half.qtr; grep -q "1 step is without an end in the file" out || bad "a step without an end: $(head -n 5 out)"
+expect 1 "$quern" trace stats half.qtr; grep -q "without an end in the file, with [0-9]* events of nodes: not in the sums" out || bad "a step without an end: $(head -n 5 out)"
 expect 1 "$quern" trace stats half.qtr --json; cp out half.json
 python3 - <<'END' || bad "sums of a recording without an end"
 import json
 whole, half = json.load(open("long.json")), json.load(open("half.json"))
 a, b = whole["phases"]["decode"], half["phases"]["decode"]
-assert half["cut_steps"] == 1 and half["cut_nodes"] > 0 and 5 < b["steps"] < a["steps"], (half["cut_steps"], half["cut_nodes"], b)
+assert half["cut_steps"] >= 1 and half["cut_nodes"] > 5 and b["steps"] == 18, (half["cut_steps"], half["cut_nodes"], b)
 assert b["weight_bytes"] / b["steps"] == a["weight_bytes"] / a["steps"], (a, b)
 assert all(v is None or v >= -1 for v in half["accounts_ns"].values()), half["accounts_ns"]
 assert whole["end"] == "stopped" and whole["cut_steps"] == 0 and half["end"] is None
