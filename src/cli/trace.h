@@ -94,6 +94,10 @@ double trace_touched_in(const qn_trace_step *step);
 void trace_bytes_print(qn_trace *t, const qn_trace_info *info, int32_t top);
 void trace_bytes_json(FILE *out, qn_trace *t, const qn_trace_info *info); /* ", "bytes": {..}" */
 
+/* ---- trace_command.c ---- */
+/* On a line of its own; of NULL nothing. */
+void trace_print_command(const char *command, const char *option);
+
 /* ---- trace_memory.c ---- */
 /* Bytes in a ns; 0: not known. */
 typedef struct trace_disk {

@@ -335,58 +335,6 @@ static void keep_gains(advising *a)
 
 /* ---- text ---- */
 
-/* Where a text for a shell is inside of quotes. */
-typedef struct quotes {
-    bool single, twofold;
-} quotes;
-
-static void pass(quotes *q, char c)
-{
-    if (c == '"' && !q->single) q->twofold = !q->twofold;
-    if (c == '\'' && !q->twofold) q->single = !q->single;
-}
-
-/* Where an option that is added goes: before the word that ends options, if there is one. */
-static size_t options_end(const char *command)
-{
-    quotes q = {0};
-    size_t i = 0;
-    for (; command[i]; pass(&q, command[i++])) {
-        const char *word = command + i;
-        if (!q.single && !q.twofold && strncmp(word, " --", 3) == 0 && (word[3] == ' ' || word[3] == '\0')) break;
-    }
-    return i;
-}
-
-/* As a shell reads it, byte for byte; what could harm a terminal is in $'..'. */
-static void print_words(const char *text, size_t n)
-{
-    quotes q = {0};
-    for (size_t i = 0; i < n;) {
-        const size_t c = trace_harmless(text + i);
-        pass(&q, text[i]);
-        if (c > 0)
-            i += fwrite(text + i, 1, c, stdout);
-        else
-            printf(q.single ? "'$'\\x%02x''" : "$'\\x%02x'", (unsigned char)text[i++]);
-    }
-}
-
-static void print_command(const advising *a, const char *option)
-{
-    const char *command = qn_trace_find_note(a->t, "command");
-    if (!command) return;
-    const size_t end = options_end(command);
-    printf("   quern ");
-    print_words(command, end);
-    /* serve's keys are no business of a recording: its name alone is there */
-    if (strcmp(command, "serve") == 0) printf(" ..");
-    /* recorded too, beside this one: what was expected and what came can be compared */
-    printf(" %s --trace after.qtr", option);
-    print_words(command + end, strlen(command + end));
-    printf("\n");
-}
-
 /* Without memory for all of it: as far as it is. */
 static qn_status print_curves(const advising *a, qn_error *err)
 {
@@ -449,7 +397,7 @@ static qn_status print_text(const advising *a, qn_error *err)
         printf(" tokens/s instead of ");
         print_rates(x->now_least_ns > 0 ? x->now_least_ns : x->now_ns, x->now_ns);
         printf("\n");
-        print_command(a, x->option);
+        trace_print_command(qn_trace_find_note(a->t, "command"), x->option);
         printf("   %s\n", x->how);
     }
     const qn_status status = print_curves(a, err);

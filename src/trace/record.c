@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "trace/bytes.h"
+#include "trace/clock.h"
 #include "trace/encode.h"
 #include "trace/sink.h"
 #include <stdio.h>
@@ -50,55 +51,6 @@ static _Atomic bool dump_wanted;
 
 static void make_lock(void) { qn__mutex_init(&lock); }
 
-/* ---- the clock ---- */
-
-/* The counter is a clock when it never stops and never changes its pace. */
-static bool counter_is_clock(void)
-{
-#if defined(__aarch64__)
-    return true;
-#elif defined(__x86_64__)
-    unsigned a = 0x80000000u, b, c = 0, d;
-    __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    if (a < 0x80000007u) return false;
-    a = 0x80000007u;
-    c = 0;
-    __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    return (d >> 8 & 1) != 0;
-#else
-    return false;
-#endif
-}
-
-/* Both at one time: of a few tries the one that took least. */
-static void read_both(uint64_t *ticks, int64_t *ns)
-{
-    uint64_t best = UINT64_MAX;
-    for (int i = 0; i < 5; i++) {
-        const uint64_t before = qn__trace_ticks();
-        const int64_t at = qn__now_ns();
-        const uint64_t after = qn__trace_ticks();
-        if (after - before >= best) continue;
-        best = after - before;
-        *ticks = before + best / 2;
-        *ns = at;
-    }
-}
-
-/* What an event takes: two readings and a slot. */
-static double measure_event(void)
-{
-    enum { N = 2000 };
-    volatile qn_trace_slot slot;
-    const int64_t start = qn__now_ns();
-    for (int i = 0; i < N; i++) {
-        const uint64_t begin = qn__trace_ticks(), end = qn__trace_ticks();
-        slot = (qn_trace_slot){.begin = begin, .duration = (end - begin) & QN_TRACE_MAX_TICKS};
-        (void)slot.begin;
-    }
-    return (double)(qn__now_ns() - start) / N;
-}
-
 /* ---- blocks ---- */
 
 /* n_first: of it that is packed well. */
@@ -132,7 +84,7 @@ static void emit_clock(recorder *r)
     uint64_t ticks = 0;
     int64_t ns = 0;
     qn_str *raw = &r->encoder.raw;
-    read_both(&ticks, &ns);
+    qn__trace_read_both(&ticks, &ns);
     qn__str_clear(raw);
     qn__put_varint(raw, ticks);
     qn__put_varint(raw, (uint64_t)ns);
@@ -170,7 +122,7 @@ static void emit_notes(recorder *r, const qn_trace_options *o)
     put_pair(&s, "quern", QN_VERSION);
     put_pair(&s, "cpu", machine.cpu_name);
     put_pair(&s, "clock", atomic_load_explicit(&qn__trace_ns, memory_order_relaxed) ? "clock_gettime" : "counter");
-    qn__str_printf(&text, "%.2f", measure_event());
+    qn__str_printf(&text, "%.2f", qn__trace_measure_event());
     if (!text.failed) put_pair(&s, "event_ns", text.data);
     qn__str_clear(&text);
     qn__str_printf(&text, "%lld", (long long)time(NULL));
@@ -501,7 +453,7 @@ static qn_status start(const char *path, const qn_trace_options *o, qn_error *er
     qn_trace_filter filter = {.no_tokens = o->no_tokens, .no_experts = o->no_experts, .no_faults = o->no_faults};
     qn_status status = create(r, path, o, &filter, err);
     if (status == QN_OK) {
-        atomic_store_explicit(&qn__trace_ns, !counter_is_clock(), memory_order_relaxed);
+        atomic_store_explicit(&qn__trace_ns, !qn__trace_counter_is_clock(), memory_order_relaxed);
         atomic_store_explicit(&dump_wanted, false, memory_order_relaxed);
         emit_notes(r, o);
         emit_clock(r);
