@@ -87,12 +87,15 @@ typedef struct qn_macro {
 
 /* The variable `loop`. */
 typedef struct qn_loop {
-    const qn_vlist *items;
+    qn_vlist *items;    /* with a condition: those for which it holds, as far as they were looked for */
+    const qn_vlist *of; /* what it walks over */
+    uint32_t tried;     /* elements of `of` that the condition was asked about */
+    bool trying;        /* it is being asked */
     uint32_t i;
     int depth;
-    const qn_jnode *node; /* of a recursive loop */
-    qn_scope *scope;      /* outside of it */
-    qn_val changed;       /* what loop.changed() was given last; absent before */
+    const qn_jnode *node;
+    qn_scope *scope; /* outside of it */
+    qn_val changed;  /* what loop.changed() was given last; absent before */
 } qn_loop;
 
 typedef struct qn_cycler {
@@ -116,6 +119,8 @@ qn_val qn__call_row(qn_run *r, const qn_function_row *row, qn_val self, const qn
 qn_val qn__jinja_call(qn_run *r, qn_val what, const qn_argv *argv);
 qn_val qn__call_macro(qn_run *r, const qn_macro *m, const qn_argv *argv, qn_val caller);
 qn_val qn__call_loop(qn_run *r, const qn_loop *outer, qn_val over);
+/* Whether a loop has an element i, items[i]: asks its condition about no more elements than that takes. */
+bool qn__loop_reaches(qn_run *r, qn_loop *l, uint32_t i);
 
 /* object.name and object[key], by jinja2's rules: the other way is tried, too. */
 qn_val qn__get_attr(qn_run *r, qn_val object, const char *name);

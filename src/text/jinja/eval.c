@@ -57,22 +57,30 @@ qn_scope *qn__scope_new(qn_run *r, qn_scope *outer)
 
 /* ---- attributes and elements ------------------------------------------------------------------ */
 
-static qn_val loop_attr(qn_run *r, const qn_loop *l, const char *name)
+static int64_t loop_length(qn_run *r, qn_loop *l)
 {
-    const int64_t i = l->i, n = l->items->n;
-    if (!strcmp(name, "index")) return qn__int(i + 1);
+    qn__loop_reaches(r, l, UINT32_MAX);
+    return l->items->n;
+}
+
+/* last and nextitem look one element ahead, length and revindex at all of them. */
+static qn_val loop_attr(qn_run *r, qn_loop *l, const char *name)
+{
+    const uint32_t i = l->i;
+    if (!strcmp(name, "index")) return qn__int((int64_t)i + 1);
     if (!strcmp(name, "index0")) return qn__int(i);
-    if (!strcmp(name, "revindex")) return qn__int(n - i);
-    if (!strcmp(name, "revindex0")) return qn__int(n - i - 1);
+    if (!strcmp(name, "revindex")) return qn__int(loop_length(r, l) - i);
+    if (!strcmp(name, "revindex0")) return qn__int(loop_length(r, l) - i - 1);
     if (!strcmp(name, "first")) return qn__bool(i == 0);
-    if (!strcmp(name, "last")) return qn__bool(i + 1 == n);
-    if (!strcmp(name, "length")) return qn__int(n);
+    if (!strcmp(name, "last")) return qn__bool(!qn__loop_reaches(r, l, i + 1));
+    if (!strcmp(name, "length")) return qn__int(loop_length(r, l));
     if (!strcmp(name, "depth")) return qn__int(l->depth + 1);
     if (!strcmp(name, "depth0")) return qn__int(l->depth);
     if (!strcmp(name, "previtem"))
         return i ? l->items->items[i - 1] : qn__val_undefined(r->h, "there is no previous item");
     if (!strcmp(name, "nextitem"))
-        return i + 1 < n ? l->items->items[i + 1] : qn__val_undefined(r->h, "there is no next item");
+        return qn__loop_reaches(r, l, i + 1) ? l->items->items[i + 1]
+                                             : qn__val_undefined(r->h, "there is no next item");
     return qn__val_undefined(r->h, "'loop' has no attribute '%s'", name);
 }
 

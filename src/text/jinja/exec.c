@@ -71,31 +71,40 @@ static bool enter(qn_run *r)
     return false;
 }
 
-/* The elements for which the loop's condition holds. */
-static const qn_vlist *chosen(qn_run *r, const qn_jnode *node, const qn_vlist *all)
+/* The condition is asked late, because the body may change what it depends on (a namespace's flag that ends a loop). */
+bool qn__loop_reaches(qn_run *r, qn_loop *l, uint32_t i)
 {
-    qn_vlist *l = qn__list_new(r->h, QN_LIST_list, 0);
-    qn_scope *const outer = r->scope;
-    for (uint32_t i = 0; l && i < all->n && !qn__run_failed(r); i++) {
-        if (!(r->scope = qn__scope_new(r, outer))) break;
-        qn__var_assign(r, node->target, all->items[i]);
-        if (qn__val_truth(qn__jinja_eval(r, node->d))) qn__list_add(r->h, l, all->items[i]);
+    if (i < l->items->n || !l->node->d) return i < l->items->n;
+    if (l->trying) { /* the two would call each other without end */
+        QN_RAISE(r->h, "the condition of a loop asks what the loop's elements are");
+        return false;
     }
-    r->scope = outer;
-    return qn__run_failed(r) ? NULL : l;
+    if (!enter(r)) return false;
+    qn_scope *const scope = r->scope;
+    l->trying = true;
+    while (i >= l->items->n && l->tried < l->of->n && !qn__run_failed(r)) {
+        const qn_val v = l->of->items[l->tried++];
+        if (!(r->scope = qn__scope_new(r, l->scope))) break;
+        qn__var_assign(r, l->node->target, v);
+        if (qn__val_truth(qn__jinja_eval(r, l->node->d))) qn__list_add(r->h, l->items, v);
+    }
+    l->trying = false;
+    r->scope = scope;
+    r->depth--;
+    return i < l->items->n && !qn__run_failed(r);
 }
 
 static void run_loop(qn_run *r, const qn_jnode *node, qn_val over, int depth)
 {
-    const qn_vlist *items = qn__run_failed(r) ? NULL : qn__val_iterate(r->h, over);
-    if (items && node->d) items = chosen(r, node, items);
+    qn_vlist *of = qn__run_failed(r) ? NULL : qn__val_iterate(r->h, over);
+    qn_vlist *items = of && node->d ? qn__list_new(r->h, QN_LIST_list, 0) : of;
     if (!items) return;
     qn_scope *const outer = r->scope;
     qn_loop *loop = qn__heap_alloc(r->h, sizeof *loop);
     if (!loop || !enter(r)) return;
-    *loop = (qn_loop){.items = items, .depth = depth, .node = node, .scope = outer, .changed = qn__absent()};
-    uint32_t i = 0;
-    for (; i < items->n && !qn__run_failed(r); i++) {
+    *loop = (qn_loop){.items = items, .of = of, .depth = depth, .node = node, .scope = outer};
+    loop->changed = qn__absent();
+    for (uint32_t i = 0; qn__loop_reaches(r, loop, i) && !qn__run_failed(r); i++) {
         loop->i = i;
         if (!(r->scope = qn__scope_new(r, outer))) break;
         qn__set_var(r, QN_SYM_loop, (qn_val){.type = QN_VAL_loop, .p = loop});

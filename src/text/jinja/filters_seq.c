@@ -219,15 +219,18 @@ void qn__val_sort(qn_heap *h, qn_val *keys, qn_val *values, qn_val *spare, uint3
 
 static qn_vlist *sorted(qn_call *c, const qn_vlist *from, qn_val attribute, bool case_sensitive, bool reverse)
 {
-    qn_vlist *l = from ? qn__list_new(c->h, QN_LIST_list, from->n + 1) : NULL;
-    qn_val *keys = l ? qn__heap_alloc(c->h, (3 * (size_t)from->n + 1) * sizeof *keys) : NULL;
+    const uint32_t n = from ? from->n : 0;
+    qn_vlist *l = from ? qn__list_new(c->h, QN_LIST_list, n + 1) : NULL;
+    qn_val *keys = l ? qn__heap_alloc(c->h, (3 * (size_t)n + 1) * sizeof *keys) : NULL;
     if (!keys) return NULL;
-    for (uint32_t i = 0; i < from->n; i++) {
-        keys[i] = keys_of(c, from->items[i], attribute, case_sensitive);
-        qn__list_add(c->h, l, from->items[i]);
+    /* of a loop, an attribute asks its condition, which may make the list longer or shorter */
+    for (uint32_t i = 0; i < n && i < from->n && c->h->status == QN_OK; i++) {
+        const qn_val v = from->items[i];
+        keys[i] = keys_of(c, v, attribute, case_sensitive);
+        qn__list_add(c->h, l, v);
     }
     if (c->h->status != QN_OK) return NULL;
-    qn__val_sort(c->h, keys, l->items, keys + from->n, from->n, reverse, qn__val_compare);
+    qn__val_sort(c->h, keys, l->items, keys + n, l->n, reverse, qn__val_compare);
     return l;
 }
 

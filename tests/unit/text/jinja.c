@@ -273,6 +273,10 @@ static void lists_change(void **state)
     gives("{{ [1, 2, 3]|select('odd')|length }}{{ ([1, 2]|map('string'))[1] }}", "22");
     gives("{{ ('[1, {\"a\": null}]'|from_json)[1] }}", "{'a': None}");
     gives("{% set x = [] %}{% set _ = x.append(x) %}{% set y = [] %}{% set _ = y.append(y) %}{{ x == y }}", "False");
+    /* the condition of a loop makes the list longer that is being sorted */
+    gives("{% set x = [] %}{% for i in range(40) if not i or x.append(i) %}{% set _ = x.append(loop) %}"
+          "{{ x|sort(attribute='last')|length }} {{ x|length }}{% endfor %}",
+          "1 40");
 }
 
 /* ---- limits and refusals ------------------------------------------------------------------------ */
@@ -404,6 +408,10 @@ static void limits(void **state)
     refuses("{{ '%9999999s' % 1 ~ '{:99999999}'.format(1) ~ 'a'.center(99999999) }}", QN_STATUS_limit, "MiB");
     refuses("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", QN_STATUS_limit, "deep");
     refuses("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", QN_STATUS_limit, "deep");
+    refuses("{% macro m() %}{% for x in [1] if m() %}{% endfor %}{% endmacro %}{{ m() }}", QN_STATUS_limit, "deep");
+    refuses("{% set ns = namespace() %}{% for x in [1, 2] if not ns.l or ns.l.last %}{% set ns.l = loop %}{% endfor %}",
+            QN_STATUS_invalid, "condition of a loop");
+    refuses("{% set x = [1] %}{% for i in x if x.append(i) %}{% endfor %}", QN_STATUS_limit, "");
     refuses("{% set x = [] %}{% set _ = x.append(x) %}{{ x }}", QN_STATUS_invalid, "deep");
     refuses("{% set x = [] %}{% set _ = x.append(x) %}{{ x|tojson }}", QN_STATUS_invalid, "deep");
     static const struct {
