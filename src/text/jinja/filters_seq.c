@@ -172,23 +172,39 @@ qn_val qn__filter_rejectattr(qn_call *c) { return choose(c, true, false); }
 
 /* ---- order -------------------------------------------------------------------------------------- */
 
-/* What an element is compared by: its attribute, strings in lower case unless case counts. */
-static qn_val key_of(qn_call *c, qn_val v, qn_val attribute, bool case_sensitive)
+/* What elements are compared by. */
+typedef struct sort_key {
+    qn_val attribute;             /* absent or None: the element itself */
+    qn_val otherwise;             /* where that is undefined; absent or None: nothing is */
+    bool case_sensitive, several; /* "a,b.c" are several attributes, one after the other */
+} sort_key;
+
+static bool is_some(qn_val v) { return qn__given(v) && v.type != QN_VAL_none; }
+
+static qn_val attribute_of(qn_call *c, qn_val v, const sort_key *by)
 {
-    if (qn__given(attribute) && attribute.type != QN_VAL_none) v = qn__get_path(c->r, v, attribute);
+    if (is_some(by->attribute)) v = qn__get_path(c->r, v, by->attribute);
+    return qn__is_undefined(v) && is_some(by->otherwise) ? by->otherwise : v;
+}
+
+/* Strings in lower case unless case counts. */
+static qn_val folded(qn_call *c, qn_val v, bool case_sensitive)
+{
     return qn__is_str(v) && !case_sensitive ? qn__change_case(c->h, v.s, QN_CASE_lower) : v;
 }
 
-/* "a,b.c": several attributes, one after the other. */
-static qn_val keys_of(qn_call *c, qn_val v, qn_val attribute, bool case_sensitive)
+static qn_val key_of(qn_call *c, qn_val v, const sort_key *by)
 {
-    if (!qn__given(attribute) || !qn__is_str(attribute) || !memchr(attribute.s->data, ',', attribute.s->n))
-        return key_of(c, v, attribute, case_sensitive);
+    const qn_val attribute = by->attribute;
+    if (!by->several || !qn__is_str(attribute) || !memchr(attribute.s->data, ',', attribute.s->n))
+        return folded(c, attribute_of(c, v, by), by->case_sensitive);
+    sort_key part = *by;
     qn_vlist *l = qn__list_new(c->h, QN_LIST_list, 0);
     for (uint32_t at = 0; l && at <= attribute.s->n && c->h->status == QN_OK;) {
         const char *comma = memchr(attribute.s->data + at, ',', attribute.s->n - at);
         const uint32_t end = comma ? (uint32_t)(comma - attribute.s->data) : attribute.s->n;
-        qn__list_add(c->h, l, key_of(c, v, qn__str_part(c->h, attribute.s, at, end), case_sensitive));
+        part.attribute = qn__str_part(c->h, attribute.s, at, end);
+        qn__list_add(c->h, l, folded(c, attribute_of(c, v, &part), by->case_sensitive));
         at = end + 1;
     }
     return list_or_nothing(l);
@@ -217,7 +233,7 @@ void qn__val_sort(qn_heap *h, qn_val *keys, qn_val *values, qn_val *spare, uint3
     memcpy(values, v, n * sizeof *values);
 }
 
-static qn_vlist *sorted(qn_call *c, const qn_vlist *from, qn_val attribute, bool case_sensitive, bool reverse)
+static qn_vlist *sorted(qn_call *c, const qn_vlist *from, const sort_key *by, bool reverse)
 {
     const uint32_t n = from ? from->n : 0;
     qn_vlist *l = from ? qn__list_new(c->h, QN_LIST_list, n + 1) : NULL;
@@ -226,7 +242,7 @@ static qn_vlist *sorted(qn_call *c, const qn_vlist *from, qn_val attribute, bool
     /* of a loop, an attribute asks its condition, which may make the list longer or shorter */
     for (uint32_t i = 0; i < n && i < from->n && c->h->status == QN_OK; i++) {
         const qn_val v = from->items[i];
-        keys[i] = keys_of(c, v, attribute, case_sensitive);
+        keys[i] = key_of(c, v, by);
         qn__list_add(c->h, l, v);
     }
     if (c->h->status != QN_OK) return NULL;
@@ -236,8 +252,8 @@ static qn_vlist *sorted(qn_call *c, const qn_vlist *from, qn_val attribute, bool
 
 qn_val qn__filter_sort(qn_call *c)
 {
-    return list_or_nothing(
-        sorted(c, qn__val_iterate(c->h, c->self), c->args[2], qn__arg_bool(c, 1, false), qn__arg_bool(c, 0, false)));
+    const sort_key by = {c->args[2], qn__absent(), qn__arg_bool(c, 1, false), .several = true};
+    return list_or_nothing(sorted(c, qn__val_iterate(c->h, c->self), &by, qn__arg_bool(c, 0, false)));
 }
 
 qn_val qn__filter_dictsort(qn_call *c)
@@ -252,7 +268,8 @@ qn_val qn__filter_dictsort(qn_call *c)
     qn_call view = {.r = c->r, .h = c->h, .self = c->self};
     const qn_val items = qn__method_dict_items(&view);
     if (items.type != QN_VAL_list) return nothing();
-    return list_or_nothing(sorted(c, items.l, qn__int(by), qn__arg_bool(c, 0, false), qn__arg_bool(c, 2, false)));
+    const sort_key key = {qn__int(by), qn__absent(), qn__arg_bool(c, 0, false), .several = false};
+    return list_or_nothing(sorted(c, items.l, &key, qn__arg_bool(c, 2, false)));
 }
 
 qn_val qn__filter_unique(qn_call *c)
@@ -260,9 +277,10 @@ qn_val qn__filter_unique(qn_call *c)
     const qn_vlist *from = qn__val_iterate(c->h, c->self);
     qn_vlist *l = from ? qn__list_new(c->h, lazy(c), 0) : NULL;
     qn_vdict *seen = qn__dict_new(c->h);
+    const sort_key by = {c->args[1], qn__absent(), qn__arg_bool(c, 0, false), .several = false};
     if (!l || !seen) return nothing();
     for (uint32_t i = 0; i < from->n && c->h->status == QN_OK; i++) {
-        const qn_val key = key_of(c, from->items[i], c->args[1], qn__arg_bool(c, 0, false));
+        const qn_val key = key_of(c, from->items[i], &by);
         if (qn__dict_get(seen, key, NULL)) continue;
         qn__dict_set(c->h, seen, key, qn__none());
         qn__list_add(c->h, l, from->items[i]);
@@ -276,9 +294,10 @@ static qn_val extreme(qn_call *c, int sign)
     if (!from) return nothing();
     if (!from->n) return qn__val_undefined(c->h, "No aggregated item, sequence was empty.");
     uint32_t best = 0;
-    qn_val best_key = key_of(c, from->items[0], c->args[1], qn__arg_bool(c, 0, false));
+    const sort_key by = {c->args[1], qn__absent(), qn__arg_bool(c, 0, false), .several = false};
+    qn_val best_key = key_of(c, from->items[0], &by);
     for (uint32_t i = 1; i < from->n && c->h->status == QN_OK; i++) {
-        const qn_val key = key_of(c, from->items[i], c->args[1], qn__arg_bool(c, 0, false));
+        const qn_val key = key_of(c, from->items[i], &by);
         if (c->h->status != QN_OK || sign * qn__val_compare(c->h, key, best_key) <= 0) continue;
         best = i;
         best_key = key;
@@ -290,14 +309,12 @@ qn_val qn__filter_max(qn_call *c) { return extreme(c, 1); }
 
 qn_val qn__filter_groupby(qn_call *c)
 {
-    const bool case_sensitive = qn__arg_bool(c, 2, false);
-    const qn_vlist *all = sorted(c, qn__val_iterate(c->h, c->self), c->args[0], case_sensitive, false);
+    const sort_key by = {c->args[0], c->args[1], qn__arg_bool(c, 2, false), .several = false};
+    const qn_vlist *all = sorted(c, qn__val_iterate(c->h, c->self), &by, false);
     qn_vlist *groups = all ? qn__list_new(c->h, QN_LIST_list, 0) : NULL, *members = NULL;
     qn_val last = qn__absent();
     for (uint32_t i = 0; groups && i < all->n && c->h->status == QN_OK; i++) {
-        qn_val shown = qn__get_path(c->r, all->items[i], c->args[0]);
-        if (qn__is_undefined(shown) && qn__given(c->args[1])) shown = c->args[1];
-        const qn_val key = qn__is_str(shown) && !case_sensitive ? qn__change_case(c->h, shown.s, QN_CASE_lower) : shown;
+        const qn_val shown = attribute_of(c, all->items[i], &by), key = folded(c, shown, by.case_sensitive);
         if (!members || !qn__heap_equal(c->h, key, last)) {
             if (!(members = qn__list_new(c->h, QN_LIST_list, 0))) break;
             const qn_val group = qn__val_pair(c->h, shown, qn__of_list(members));
