@@ -118,8 +118,12 @@ static qn_argv behind(const qn_argv *all, uint32_t n)
     return (qn_argv){.positional = all->positional + n, .n = all->n - n, .named = all->named};
 }
 
+/* What is false has no elements, whatever it is; the other arguments aren't looked at then. */
+static qn_val none_of(qn_call *c) { return list_or_nothing(qn__list_new(c->h, lazy(c), 0)); }
+
 qn_val qn__filter_map(qn_call *c)
 {
+    if (!qn__val_truth(c->self)) return none_of(c);
     const qn_vlist *from = qn__val_iterate(c->h, c->self);
     qn_vlist *l = from ? qn__list_new(c->h, lazy(c), from->n) : NULL;
     qn_val attribute = qn__absent(), otherwise = qn__absent();
@@ -146,6 +150,7 @@ qn_val qn__filter_map(qn_call *c)
 
 static qn_val choose(qn_call *c, bool by_attribute, bool wanted)
 {
+    if (!qn__val_truth(c->self)) return none_of(c);
     const qn_vlist *from = qn__val_iterate(c->h, c->self);
     qn_vlist *l = from ? qn__list_new(c->h, lazy(c), 0) : NULL;
     const uint32_t at = by_attribute ? 1 : 0;
