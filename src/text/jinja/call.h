@@ -126,8 +126,9 @@ bool qn__loop_reaches(qn_run *r, qn_loop *l, uint32_t i);
 qn_val qn__get_attr(qn_run *r, qn_val object, const char *name);
 qn_val qn__get_item(qn_run *r, qn_val object, qn_val key);
 qn_val qn__get_slice(qn_run *r, qn_val object, qn_val start, qn_val stop, qn_val step);
-/* "a.b.0": what attribute= of filters means. */
-qn_val qn__get_path(qn_run *r, qn_val object, qn_val path);
+/* "a.b.0": what attribute= of filters means. `otherwise` stands for what is undefined, behind each part of the path;
+ * absent or None: nothing does. */
+qn_val qn__get_path(qn_run *r, qn_val object, qn_val path, qn_val otherwise);
 qn_val qn__val_binary(qn_run *r, int op, qn_val a, qn_val b);
 bool qn__val_compare_op(qn_run *r, int op, qn_val a, qn_val b);
 /* a + b of strings; where one is markup, the other is escaped. */

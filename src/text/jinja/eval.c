@@ -156,9 +156,15 @@ qn_val qn__get_item(qn_run *r, qn_val object, qn_val key)
     return qn__val_undefined(r->h, "'%s object' has no such element", qn__type_name(object));
 }
 
-qn_val qn__get_path(qn_run *r, qn_val object, qn_val path)
+static qn_val or_else(qn_val v, qn_val otherwise)
 {
-    if (!qn__is_str(path)) return qn__get_item(r, object, path);
+    const bool some = qn__given(otherwise) && otherwise.type != QN_VAL_none;
+    return some && qn__is_undefined(v) ? otherwise : v;
+}
+
+qn_val qn__get_path(qn_run *r, qn_val object, qn_val path, qn_val otherwise)
+{
+    if (!qn__is_str(path)) return or_else(qn__get_item(r, object, path), otherwise);
     const char *p = path.s->data, *const end = p + path.s->n;
     for (;;) {
         const char *dot = memchr(p, '.', (size_t)(end - p));
@@ -167,6 +173,7 @@ qn_val qn__get_path(qn_run *r, qn_val object, qn_val path)
         int64_t i;
         if (qn__run_failed(r)) return nothing();
         object = qn__get_item(r, object, qn__parse_i64(part.s->data, 0, INT64_MAX, &i) ? qn__int(i) : part);
+        object = or_else(object, otherwise);
         if (!dot || qn__run_failed(r)) return object;
         p = dot + 1;
     }

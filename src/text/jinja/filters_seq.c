@@ -90,7 +90,8 @@ qn_val qn__filter_join(qn_call *c)
     qn_vbuf b = {.h = c->h};
     for (uint32_t i = 0; l && i < l->n && c->h->status == QN_OK; i++) {
         qn_val v = l->items[i];
-        if (qn__given(c->args[1]) && c->args[1].type != QN_VAL_none) v = qn__get_path(c->r, v, c->args[1]);
+        if (qn__given(c->args[1]) && c->args[1].type != QN_VAL_none)
+            v = qn__get_path(c->r, v, c->args[1], qn__absent());
         v = qn__to_str(c->h, v);
         if (c->h->status != QN_OK) break;
         if (i) qn__buf_str(&b, d.s);
@@ -105,7 +106,8 @@ qn_val qn__filter_sum(qn_call *c)
     qn_val sum = qn__given(c->args[1]) ? c->args[1] : qn__int(0);
     const bool by = qn__given(c->args[0]) && c->args[0].type != QN_VAL_none;
     for (uint32_t i = 0; l && i < l->n && c->h->status == QN_OK; i++)
-        sum = qn__val_binary(c->r, QN_J_add, sum, by ? qn__get_path(c->r, l->items[i], c->args[0]) : l->items[i]);
+        sum = qn__val_binary(c->r, QN_J_add, sum,
+                             by ? qn__get_path(c->r, l->items[i], c->args[0], qn__absent()) : l->items[i]);
     return sum;
 }
 
@@ -140,10 +142,9 @@ qn_val qn__filter_map(qn_call *c)
         rest = behind(c->all, 1);
     }
     for (uint32_t i = 0; i < from->n && c->h->status == QN_OK; i++) {
-        qn_val v =
-            row ? qn__apply_filter(c->r, row, from->items[i], &rest) : qn__get_path(c->r, from->items[i], attribute);
-        if (!row && qn__is_undefined(v) && qn__given(otherwise)) v = otherwise;
-        qn__list_add(c->h, l, v);
+        const qn_val v = from->items[i];
+        qn__list_add(c->h, l,
+                     row ? qn__apply_filter(c->r, row, v, &rest) : qn__get_path(c->r, v, attribute, otherwise));
     }
     return qn__of_list(l);
 }
@@ -163,10 +164,11 @@ static qn_val choose(qn_call *c, bool by_attribute, bool wanted)
     }
     const qn_argv rest = behind(c->all, at + 1);
     for (uint32_t i = 0; i < from->n && c->h->status == QN_OK; i++) {
-        const qn_val v = by_attribute ? qn__get_path(c->r, from->items[i], c->all->positional[0]) : from->items[i];
+        const qn_val one = from->items[i];
+        const qn_val v = by_attribute ? qn__get_path(c->r, one, c->all->positional[0], qn__absent()) : one;
         if (c->h->status != QN_OK) break;
         const bool holds = row ? qn__apply_test(c->r, row, v, &rest) : qn__val_truth(v);
-        if (holds == wanted) qn__list_add(c->h, l, from->items[i]);
+        if (holds == wanted) qn__list_add(c->h, l, one);
     }
     return qn__of_list(l);
 }
@@ -184,12 +186,11 @@ typedef struct sort_key {
     bool case_sensitive, several; /* "a,b.c" are several attributes, one after the other */
 } sort_key;
 
-static bool is_some(qn_val v) { return qn__given(v) && v.type != QN_VAL_none; }
-
 static qn_val attribute_of(qn_call *c, qn_val v, const sort_key *by)
 {
-    if (is_some(by->attribute)) v = qn__get_path(c->r, v, by->attribute);
-    return qn__is_undefined(v) && is_some(by->otherwise) ? by->otherwise : v;
+    return qn__given(by->attribute) && by->attribute.type != QN_VAL_none
+               ? qn__get_path(c->r, v, by->attribute, by->otherwise)
+               : v;
 }
 
 /* Strings in lower case unless case counts. */
