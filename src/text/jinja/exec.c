@@ -104,6 +104,7 @@ static void run_loop(qn_run *r, const qn_jnode *node, qn_val over, int depth)
     if (!loop || !enter(r)) return;
     *loop = (qn_loop){.items = items, .of = of, .depth = depth, .node = node, .scope = outer};
     loop->changed = qn__absent();
+    bool through = false;
     for (uint32_t i = 0; qn__loop_reaches(r, loop, i) && !qn__run_failed(r); i++) {
         loop->i = i;
         if (!(r->scope = qn__scope_new(r, outer))) break;
@@ -111,13 +112,14 @@ static void run_loop(qn_run *r, const qn_jnode *node, qn_val over, int depth)
         qn__var_assign(r, node->target, items->items[i]);
         qn__jinja_exec(r, node->b);
         const bool stop = r->jump == QN_BREAK;
+        through |= r->jump == QN_GO_ON;
         r->jump = QN_GO_ON;
         if (stop) break;
     }
     r->scope = outer;
     r->depth--;
-    /* else runs when nothing was gone through, as in jinja2 */
-    if (items->n == 0 && node->c && !qn__run_failed(r)) {
+    /* else runs when no time round came to the end of the body, as in jinja2 */
+    if (!through && node->c && !qn__run_failed(r)) {
         r->scope = qn__scope_new(r, outer);
         if (r->scope) qn__jinja_exec(r, node->c);
         r->scope = outer;
