@@ -38,7 +38,8 @@ void qn__var_assign(qn_run *r, const qn_jnode *target, qn_val v)
     for (int i = 0; i < target->n; i++) qn__var_assign(r, target->items[i], l->items[i]);
 }
 
-/* What the body writes, as a string; in a scope of its own. */
+/* What the body writes, as a string; in a scope of its own. A body that break or continue left is not shown, filtered or
+ * assigned: whoever asks for it looks at r->jump. */
 static qn_val captured(qn_run *r, const qn_jnode *body)
 {
     qn_vbuf text = {.h = r->h}, *const out = r->out;
@@ -304,13 +305,16 @@ void qn__jinja_exec(qn_run *r, const qn_jnode *node)
     case QN_N_set: qn__var_assign(r, node->target, qn__jinja_eval(r, node->a)); break;
     case QN_N_set_block:
         v = captured(r, node->b);
+        if (r->jump != QN_GO_ON) break;
         if (node->a) v = filtered(r, node->a, v);
         qn__var_assign(r, node->target, v);
         break;
     case QN_N_macro: qn__set_var(r, node->sym, make_macro(r, node->macro)); break;
     case QN_N_call_block: call_block(r, node); break;
     case QN_N_filter_block:
-        v = filtered(r, node->a, captured(r, node->b));
+        v = captured(r, node->b);
+        if (r->jump != QN_GO_ON) break;
+        v = filtered(r, node->a, v);
         if (!qn__run_failed(r)) qn__val_print(r->out, v, false);
         break;
     case QN_N_scope: exec_generation(r, node); break;
