@@ -300,14 +300,14 @@ qn_val qn__filter_abs(qn_call *c)
     return qn__integer(v) < 0 ? qn__val_binary(c->r, QN_J_sub, qn__int(0), v) : qn__int(qn__integer(v));
 }
 
-qn_val qn__filter_float(qn_call *c)
+/* float(v), false where that is none. */
+static bool to_real(qn_heap *h, qn_val v, double *f)
 {
-    const qn_val otherwise = qn__given(c->args[0]) ? c->args[0] : qn__float(0);
-    double f;
-    if (qn__is_number(c->self)) return qn__float(qn__real(c->self));
-    if (!qn__is_str(c->self)) return otherwise;
-    const qn_val text = qn__str_strip(c->h, c->self.s, NULL, true, true);
-    if (c->h->status != QN_OK) return nothing();
+    if (v.type == QN_VAL_big) return qn__read_float(h, v.s->data, f);
+    if (qn__is_number(v)) return *f = qn__real(v), true;
+    if (!qn__is_str(v)) return false;
+    const qn_val text = qn__str_strip(h, v.s, NULL, true, true);
+    if (h->status != QN_OK) return false;
     static const struct {
         const char *name;
         double value;
@@ -315,9 +315,15 @@ qn_val qn__filter_float(qn_call *c)
     const char *p = text.s->data + (text.s->data[0] == '-' || text.s->data[0] == '+');
     for (int i = 0; i < 3; i++)
         if (strcasecmp(p, words[i].name) == 0)
-            return qn__float(text.s->data[0] == '-' ? -words[i].value : words[i].value);
-    if (*p == '0' && (p[1] | 0x20) == 'x') return otherwise;
-    return qn__parse_f64(text.s->data + (text.s->data[0] == '+'), -HUGE_VAL, HUGE_VAL, &f) ? qn__float(f) : otherwise;
+            return *f = text.s->data[0] == '-' ? -words[i].value : words[i].value, true;
+    return qn__read_float(h, text.s->data, f);
+}
+
+qn_val qn__filter_float(qn_call *c)
+{
+    double f;
+    if (to_real(c->h, c->self, &f)) return qn__float(f);
+    return qn__given(c->args[0]) ? c->args[0] : qn__float(0);
 }
 
 /* int(text, base), false when that is none. */
@@ -361,6 +367,7 @@ qn_val qn__filter_int(qn_call *c)
     if (c->self.type == QN_VAL_big) return c->self;
     if (c->self.type == QN_VAL_float) {
         f = c->self.f;
+        if (isinf(f)) return QN_RAISE(c->h, "cannot convert float infinity to integer");
     } else if (qn__is_str(c->self)) {
         const qn_val text = qn__str_strip(c->h, c->self.s, NULL, true, true);
         if (c->h->status != QN_OK) return nothing();
@@ -372,6 +379,20 @@ qn_val qn__filter_int(qn_call *c)
     return f > -9.2e18 && f < 9.2e18 ? qn__int((int64_t)f) : otherwise;
 }
 
+/* To 10^digits, ties to even, as an integer. */
+static qn_val round_integer(qn_call *c, int64_t v, int64_t digits)
+{
+    if (digits < -19) return qn__int(0); /* 10^20 is more than twice any of them */
+    __int128 unit = 1;
+    for (; digits < 0; digits++) unit *= 10;
+    __int128 whole = v / unit;
+    const __int128 rest = v % unit, twice = rest < 0 ? -2 * rest : 2 * rest;
+    if (twice > unit || (twice == unit && whole % 2)) whole += v < 0 ? -1 : 1;
+    whole *= unit;
+    if (whole < INT64_MIN || whole > INT64_MAX) return QN_RAISE(c->h, "an integer beyond 64 bits");
+    return qn__int((int64_t)whole);
+}
+
 qn_val qn__filter_round(qn_call *c)
 {
     const int64_t digits = qn__arg_int(c, 0, 0);
@@ -380,12 +401,13 @@ qn_val qn__filter_round(qn_call *c)
     double f;
     if (method && strcmp(method->data, "common") && strcmp(method->data, "ceil") && strcmp(method->data, "floor"))
         return QN_RAISE(c->h, "method must be common, ceil or floor");
+    const bool common = !method || strcmp(method->data, "common") == 0;
+    if (c->self.type == QN_VAL_big && common && digits >= 0) return c->self;
     if (!qn__is_number(c->self)) return QN_RAISE(c->h, "type %s cannot be rounded", qn__type_name(c->self));
+    if (c->self.type != QN_VAL_float && common) return round_integer(c, qn__integer(c->self), digits);
     if (digits < -300 || digits > 300) return c->self;
     const double x = qn__real(c->self), power = pow(10, (double)digits);
-    if (method && method->data[0] != 'c') return qn__float(floor(x * power) / power);
-    if (method && strcmp(method->data, "ceil") == 0) return qn__float(ceil(x * power) / power);
-    if (c->self.type != QN_VAL_float && digits >= 0) return qn__int(qn__integer(c->self));
+    if (!common) return qn__float((method->data[0] == 'f' ? floor(x * power) : ceil(x * power)) / power);
     if (digits < 0 || !isfinite(x)) return qn__float(nearbyint(x * power) / power);
     print_into(text, sizeof text, "%.*f", (int)digits, x); /* correctly rounded, ties of the decimal to even */
     return qn__parse_f64(text, -HUGE_VAL, HUGE_VAL, &f) ? qn__float(f) : c->self;
@@ -396,19 +418,18 @@ qn_val qn__filter_filesizeformat(qn_call *c)
     static const char *const decimal[] = {"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};
     static const char *const binary[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
     char text[64];
-    const qn_val number = qn__filter_float(c);
-    c->args[0] = qn__given(c->args[0]) ? c->args[0] : qn__bool(false);
-    const bool two = qn__val_truth(c->args[0]);
-    const double bytes = qn__is_number(c->self) ? qn__real(c->self) : qn__is_number(number) ? qn__real(number) : 0;
+    const bool two = qn__arg_bool(c, 0, false);
     const double base = two ? 1024 : 1000;
-    double unit = base;
+    double unit = base, bytes;
+    if (!to_real(c->h, c->self, &bytes)) return QN_RAISE(c->h, "'%s' object is no number", qn__type_name(c->self));
+    if (bytes == -HUGE_VAL) return QN_RAISE(c->h, "cannot convert float infinity to integer");
     if (bytes == 1) return qn__text_val(c->h, "1 Byte");
     if (bytes < base) {
         print_into(text, sizeof text, "%.0f Bytes", trunc(bytes));
         return qn__text_val(c->h, text);
     }
     int i = 0;
-    for (; i < 7 && bytes >= unit * base; i++) unit *= base;
+    for (; i < 7 && !(bytes < unit * base); i++) unit *= base;
     print_into(text, sizeof text, "%.1f %s", base * bytes / (unit * base), two ? binary[i] : decimal[i]);
     return qn__text_val(c->h, text);
 }

@@ -303,8 +303,7 @@ static qn_val read_number(reader *r)
         if (qn__is_str(big)) big.type = QN_VAL_big;
         return big;
     }
-    if (!qn__parse_f64(text, -HUGE_VAL, HUGE_VAL, &f)) f = text[0] == '-' ? -HUGE_VAL : HUGE_VAL;
-    return qn__float(f);
+    return qn__read_float(r->h, text, &f) ? qn__float(f) : bad(r, "a number");
 }
 
 static qn_val read_value(reader *r, int depth);

@@ -160,7 +160,7 @@ static void lex_number(lexer *x)
     int64_t v = 0;
     bool ok = k < sizeof text - 1 && k > 0;
     if (real) {
-        ok = ok && qn__parse_f64(text, -HUGE_VAL, HUGE_VAL, &f);
+        ok = ok && qn__read_float(&x->j->heap, text, &f);
     } else {
         for (const char *p = text; *p && ok; p++) {
             const int digit = is_digit(*p) ? *p - '0' : (*p | 0x20) - 'a' + 10;

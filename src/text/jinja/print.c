@@ -19,6 +19,19 @@ static int format(char *buf, size_t size, const char *fmt, ...)
     return n;
 }
 
+bool qn__read_float(qn_heap *h, const char *text, double *f)
+{
+    double zero;
+    if (qn__parse_f64(text, -HUGE_VAL, HUGE_VAL, f)) return true;
+    /* is it no number, or one that is too large? With zeros for its digits it is in range. */
+    const size_t n = strlen(text);
+    char *zeros = qn__heap_alloc(h, n + 1);
+    if (!zeros) return false;
+    for (size_t i = 0; i < n; i++) zeros[i] = text[i] >= '0' && text[i] <= '9' ? '0' : text[i];
+    *f = text[0] == '-' ? -HUGE_VAL : HUGE_VAL;
+    return qn__parse_f64(zeros, -HUGE_VAL, HUGE_VAL, &zero);
+}
+
 int qn__print_float(char *out, double f)
 {
     if (isnan(f)) return (int)(strcpy(out, "nan"), 3);

@@ -19,7 +19,7 @@ typedef enum qn_val_type {
     QN_VAL_none,
     QN_VAL_bool,
     QN_VAL_int,
-    QN_VAL_big, /* an integer beyond 64 bits, as its digits: can be printed and compared for equality only */
+    QN_VAL_big, /* an integer beyond 64 bits, as its digits: can be printed, compared for equality and made a float */
     QN_VAL_float,
     QN_VAL_str,
     QN_VAL_list, /* and tuples, generators, views of dicts, ranges: qn_list.kind */
@@ -202,6 +202,8 @@ qn_val qn__to_str(qn_heap *h, qn_val v);
 void qn__val_print(qn_vbuf *b, qn_val v, bool repr);
 /* repr(float): the shortest decimal that reads back the same. Returns the length; 32 bytes do. */
 int qn__print_float(char *out, double f);
+/* A decimal number, beyond a double's range infinity. False where it is none, or after a failure. */
+bool qn__read_float(qn_heap *h, const char *text, double *f);
 
 typedef struct qn_json_style {
     int indent;                   /* spaces; below 0: one line */
