@@ -11,12 +11,18 @@
 #define MAX_REPEATS 100000 /* in {m,n}; the number of states bounds them before */
 #define MAX_SOURCE  ((size_t)1 << 20)
 
+typedef struct range {
+    uint32_t lo, hi; /* characters */
+} range;
+
 typedef struct parser {
     qn_grammar *g;
     const char *s;
     size_t n, at;
     int depth;
     int64_t steps; /* what repetitions parse again is work, too */
+    range *ranges; /* of the set that is read; the length of the grammar bounds them */
+    int32_t cap_ranges;
     qn_error *err;
     qn_status status;
 } parser;
@@ -146,11 +152,45 @@ static void literal(parser *p, int32_t from, int32_t to)
     empty_edge(p, here, to);
 }
 
+static void swap_ranges(range *a, range *b)
+{
+    const range c = *a;
+    *a = *b;
+    *b = c;
+}
+
+/* Of the heap r[n], largest first, all but r[at] stands right. */
+static void sift(range *r, int32_t at, int32_t n)
+{
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && r[child + 1].lo > r[child].lo) child++;
+        if (r[child].lo <= r[at].lo) return;
+        swap_ranges(&r[at], &r[child]);
+    }
+}
+
+/* In order, and those that overlap made one: of ASCII at most 128 are left, of others the number of states bounds how
+ * many. A heap sort: a set can have a million of them, the largest first. Returns how many are left. */
+static int32_t in_order(range *r, int32_t n)
+{
+    int32_t kept = 0;
+    for (int32_t i = n / 2; i-- > 0;) sift(r, i, n);
+    for (int32_t i = n; i-- > 1;) {
+        swap_ranges(&r[0], &r[i]);
+        sift(r, 0, i);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        if (!kept || r[i].lo > r[kept - 1].hi)
+            r[kept++] = r[i];
+        else if (r[i].hi > r[kept - 1].hi)
+            r[kept - 1].hi = r[i].hi;
+    }
+    return kept;
+}
+
 static void set(parser *p, int32_t from, int32_t to)
 {
-    enum { MAX = 512 };
-    uint32_t ranges[MAX][2];
-    int n = 0;
+    int32_t n = 0;
     const size_t begin = p->at++;
     const bool negated = peek(p) == '^';
     if (negated) p->at++;
@@ -166,22 +206,19 @@ static void set(parser *p, int32_t from, int32_t to)
             hi = character(p);
             if (hi < lo) bad(p, at, "this range ends before it begins");
         }
-        if (n == MAX) bad(p, at, "more than %d ranges in a set", MAX);
-        /* in order, so that what lies between them can be had */
-        int i = n < MAX ? n++ : 0;
-        for (; i > 0 && ranges[i - 1][0] > lo; i--) memcpy(ranges[i], ranges[i - 1], sizeof ranges[i]);
-        ranges[i][0] = lo;
-        ranges[i][1] = hi;
+        if (!qn__arena_room(&p->g->arena, &p->ranges, n, &p->cap_ranges, sizeof *p->ranges)) p->g->failed = true;
+        if (going(p)) p->ranges[n++] = (range){lo, hi};
     }
     p->at++;
+    if (!going(p)) return;
+    p->steps += n / 8; /* a large set that is repeated is sorted again each time */
+    n = in_order(p->ranges, n);
     uint32_t next = 0;
-    for (int i = 0; i < n && going(p); i++) {
-        if (!negated) {
-            char_edge(p, from, to, ranges[i][0], ranges[i][1]);
-        } else {
-            if (ranges[i][0] > next) char_edge(p, from, to, next, ranges[i][0] - 1);
-            if (ranges[i][1] + 1 > next) next = ranges[i][1] + 1;
-        }
+    for (int32_t i = 0; i < n && going(p); i++) {
+        const range r = p->ranges[i];
+        if (!negated) char_edge(p, from, to, r.lo, r.hi);
+        if (negated && r.lo > next) char_edge(p, from, to, next, r.lo - 1);
+        next = r.hi + 1;
     }
     if (negated && next <= 0x10FFFF) char_edge(p, from, to, next, 0x10FFFF);
 }

@@ -373,6 +373,38 @@ static void refusals(void **state)
     qn_free(many);
 }
 
+static bool takes(qn_matcher *m, uint32_t cp)
+{
+    char text[4];
+    qn_error err;
+    qn_matcher_reset(m);
+    return qn_matcher_accept_text(m, text, (size_t)qn__utf8_encode(cp, text), &err) == QN_OK;
+}
+
+/* Every other character from U+4E00 on, the last one first: 3000 ranges, and some that overlap. */
+static void large_sets(void **state)
+{
+    (void)state;
+    for (int negated = 0; negated < 2; negated++) {
+        qn_str s = {0};
+        qn_grammar *g;
+        qn__str_printf(&s, "root ::= [%s", negated ? "^" : "");
+        for (uint32_t cp = 0x4E00 + 6000 - 2; cp >= 0x4E00; cp -= 2) qn__str_printf(&s, "\\u%04X", cp);
+        qn__str_puts(&s, "\\u4E00-\\u4E00c-eb-da]");
+        char *source = qn__str_take(&s, NULL);
+        qn_matcher *m = matcher_of(source, &g);
+        for (uint32_t cp = 0x4DF8; cp < 0x4E00 + 6008; cp++)
+            assert_int_equal(takes(m, cp), (cp >= 0x4E00 && cp < 0x4E00 + 6000 && cp % 2 == 0) != negated);
+        for (uint32_t cp = 'A'; cp <= 'z'; cp++) assert_int_equal(takes(m, cp), (cp >= 'a' && cp <= 'e') != negated);
+        qn_matcher_destroy(m);
+        qn_grammar_destroy(g);
+        qn_free(source);
+    }
+    char *again = repeated("root ::= [", "zyx", 300000, "]{100000}");
+    refuses(again, QN_STATUS_limit, "repetitions");
+    qn_free(again);
+}
+
 /* Long outputs, deep ones, and more places than the tables hold. */
 static void long_outputs(void **state)
 {
@@ -445,17 +477,13 @@ static void failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(acceptance),
-        cmocka_unit_test(repetitions_of_repetitions),
-        cmocka_unit_test(random_json),
-        cmocka_unit_test(masks_are_exact),
+        cmocka_unit_test(acceptance),        cmocka_unit_test(repetitions_of_repetitions),
+        cmocka_unit_test(random_json),       cmocka_unit_test(masks_are_exact),
         cmocka_unit_test(impossible_tokens),
 
-        cmocka_unit_test(sampling),
-        cmocka_unit_test(sampling_many),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(long_outputs),
-        cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(sampling),          cmocka_unit_test(sampling_many),
+        cmocka_unit_test(refusals),          cmocka_unit_test(large_sets),
+        cmocka_unit_test(long_outputs),      cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, make_tokenizer, free_tokenizer);
 }
