@@ -215,6 +215,20 @@ static int small_number(const qn_vstr *s, uint32_t *at)
     return n;
 }
 
+/* An argument for markup: its text, escaped unless it is markup. markupsafe wraps arguments in an object that can be
+ * text and numbers, but no index, which %x and %c need. */
+static qn_val escaped_arg(qn_run *r, qn_val v, spec *f)
+{
+    if (f->kind != 's' && f->kind != 'r' && f->kind != 'a')
+        return strchr("diueEfFgG", f->kind) ? v : QN_RAISE(r->h, "%%%c format: a number is required", f->kind);
+    qn_vbuf text = {.h = r->h};
+    const bool markup = f->kind == 's' && qn__is_str(v) && v.s->markup;
+    qn__val_print(&text, v, f->kind != 's');
+    f->kind = 's';
+    const qn_val shown = qn__buf_val(&text);
+    return markup || r->h->status != QN_OK ? shown : qn__html_escape(r->h, shown.s);
+}
+
 qn_val qn__str_percent(qn_run *r, const qn_vstr *s, qn_val args)
 {
     qn_vbuf b = {.h = r->h};
@@ -265,6 +279,7 @@ qn_val qn__str_percent(qn_run *r, const qn_vstr *s, qn_val args)
             continue;
         }
         if (!qn__given(v)) v = next_arg(r, args, &used);
+        if (r->h->status == QN_OK && s->markup) v = escaped_arg(r, v, &f);
         if (r->h->status == QN_OK) put_percent(r, &b, v, &f);
     }
     if (r->h->status != QN_OK) return nothing();
@@ -272,7 +287,9 @@ qn_val qn__str_percent(qn_run *r, const qn_vstr *s, qn_val args)
     const bool rest = tuple ? used < args.l->n : !used && args.type != QN_VAL_dict && args.type != QN_VAL_list;
     if (rest && !by_name) return QN_RAISE(r->h, "not all arguments converted during string formatting");
     qn__buf_part(&b, s, begin, s->n);
-    return qn__buf_val(&b);
+    const qn_val v = qn__buf_val(&b);
+    if (s->markup && qn__is_str(v)) ((qn_vstr *)v.s)->markup = true;
+    return v;
 }
 
 /* ---- s.format(..) -------------------------------------------------------------------------------- */

@@ -246,6 +246,7 @@ static void trust(void **state)
     trusts("{% filter lower %}A{{ u }}{% endfilter %}", "a<x>", "Tuuu");
     trusts("{{ u|indent(2, true) }}", "  <x>", "TTuuu");
     trusts("{{ u|escape }}", "&lt;x&gt;", "uuuuuuuuu");
+    trusts("{{ '<%s'|safe|format(u) }}", "<&lt;x&gt;", "Tuuuuuuuuu");
     trusts("{{ u|string|list|first }}", "<", "u");
     trusts("{{ '{\"a\": \"<\"}'|from_json }}", "{'a': '<'}", "TTTTTTTTTT");
 }
