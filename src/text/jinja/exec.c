@@ -38,8 +38,8 @@ void qn__var_assign(qn_run *r, const qn_jnode *target, qn_val v)
     for (int i = 0; i < target->n; i++) qn__var_assign(r, target->items[i], l->items[i]);
 }
 
-/* What the body writes, as a string; in a scope of its own. A body that break or continue left is not shown, filtered or
- * assigned: whoever asks for it looks at r->jump. */
+/* What the body writes, as a string; in a scope of its own. A body that break or continue left is not shown, filtered
+ * or assigned: whoever asks for it looks at r->jump. */
 static qn_val captured(qn_run *r, const qn_jnode *body)
 {
     qn_vbuf text = {.h = r->h}, *const out = r->out;
