@@ -23,8 +23,10 @@
  * depend on the number of threads.
  *
  * Parameters are leaves that are contiguous, F32, F64, F16 or BF16. For a 16-bit one the optimizer keeps a master copy
- * in F32: that is what it steps, and the parameter is that rounded. A parameter without a gradient is left out of a
- * step, its state untouched.
+ * in F32: that is what it steps, and the parameter is that rounded. Values that the parameter is given in between
+ * (qn_copy_, qn_fill_, qn_module_load ..; not through qn_data) are what the next step starts from: the master takes
+ * them where it does not round to them anyway. A parameter without a gradient is left out of a step, its state
+ * untouched.
  *
  * Functions that return a qn_status and take no qn_error leave their error in the context; after one, nothing has
  * changed. */

@@ -51,6 +51,7 @@ struct qn_storage {
     qn_storage *prev, *next; /* in the list of those with a pending value */
     int32_t refs;            /* handles, tape entries, and the pending graph when there is a leaf */
     uint32_t version;        /* counts writes */
+    uint64_t number;         /* of the context's storages, from 1: no other ever had it, whatever has its address */
     uint32_t rebased;        /* counts writes that the tape noted */
     int32_t n_handles;
     qn_auto *keeper;  /* keeps this value for parts that no handle shows: what is written over it, is copied first */
@@ -163,6 +164,7 @@ struct qn_context {
     qn_memory *idle[QN_MAX_PLACES][QN_MEMORY_CLASSES];
     uint64_t idle_bytes[QN_MAX_PLACES], live_bytes[QN_MAX_PLACES];
     int64_t n_tensors, n_storages;
+    uint64_t n_numbered; /* storages so far */
     uint64_t n_runs, n_fallbacks;
 
     qn_scope outermost, kept; /* of handles outside of every scope; of those that qn_keep took */

@@ -119,8 +119,8 @@ static qn_status grow(qn_optimizer *o, int n, qn_error *err)
     qn_optim_slot *slots = qn__realloc(o->slots, (size_t)cap * sizeof *slots);
     if (slots == NULL) return QN_FAIL_NOMEM(err, (size_t)cap * sizeof *slots);
     o->slots = slots;
-    qn_optim_undo *undo = qn__realloc(o->undo, (size_t)cap * 3 * sizeof *undo);
-    if (undo == NULL) return QN_FAIL_NOMEM(err, (size_t)cap * 3 * sizeof *undo);
+    qn_optim_undo *undo = qn__realloc(o->undo, (size_t)cap * QN_OPTIM_WRITES * sizeof *undo);
+    if (undo == NULL) return QN_FAIL_NOMEM(err, (size_t)cap * QN_OPTIM_WRITES * sizeof *undo);
     o->undo = undo;
     o->cap_slots = cap;
     return QN_OK;
@@ -140,6 +140,7 @@ static qn_status fill_slots(qn_optimizer *o, qn_tensor *const *params, int n, qn
         QN_TRY(compute(o->slots[i].param, err));
         QN_TRY(compute(o->slots[i].target, err));
         if (o->slots[i].state != NULL) QN_TRY(compute(o->slots[i].state, err));
+        qn__optim_agree(&o->slots[i]);
     }
     return QN_OK;
 }

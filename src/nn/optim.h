@@ -19,8 +19,12 @@ typedef struct qn_optim_slot {
     qn_tensor *param;  /* retained */
     qn_tensor *target; /* what is stepped: the parameter, or its master copy in F32 */
     qn_tensor *state;  /* [rows, elements] of the target's dtype; NULL when there are no rows */
-    int64_t step;      /* steps taken */
-    int64_t settled;   /* of those, what qn__optim_discard leaves */
+    /* The parameter when the master agreed with it last: its storage's number (0: nobody knows) and version. Where they
+     * are others, somebody has given it values since. */
+    uint64_t storage;
+    uint32_t version;
+    int64_t step;    /* steps taken */
+    int64_t settled; /* of those, what qn__optim_discard leaves */
     int32_t group;
 } qn_optim_slot;
 
@@ -39,6 +43,8 @@ typedef struct qn_optim_method {
 } qn_optim_method;
 extern const qn_optim_method qn__method_sgd, qn__method_adam, qn__method_adamw;
 
+#define QN_OPTIM_WRITES 4 /* by a step for one parameter, at most: master taken, state, master stepped, parameter */
+
 /* The value of a storage before a step wrote it. */
 typedef struct qn_optim_undo {
     qn_storage *storage;
@@ -51,7 +57,7 @@ struct qn_optimizer {
     qn_optim_rules rules;
     qn_optim_group *groups;
     qn_optim_slot *slots;
-    qn_optim_undo *undo; /* [3 * n_slots] */
+    qn_optim_undo *undo; /* [QN_OPTIM_WRITES * n_slots] */
     int32_t n_groups, n_slots, cap_groups, cap_slots;
     qn_tensor *one;              /* 0-d F64 */
     qn_tensor *factor;           /* 0-d F64 of the next step, NULL for 1 */
@@ -69,6 +75,8 @@ void qn__optim_next(qn_optimizer *o);
 void qn__optim_discard(qn_optimizer *o);
 /* What was stepped so far has been run. */
 void qn__optim_settle(qn_optimizer *o);
+/* Its master agrees with its parameter now. */
+void qn__optim_agree(qn_optim_slot *s);
 /* The sum of squares of the gradients that are there, 0-d F64; NULL on failure. */
 qn_tensor *qn__optim_sum_of_squares(const qn_optimizer *o);
 

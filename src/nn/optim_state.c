@@ -216,6 +216,7 @@ static qn_status take_all(qn_optimizer *o, const qn_safetensors *file, qn_error 
         qn_tensor *p = qn_copy_(o->slots[i].param, o->slots[i].target);
         qn_set_grad_enabled(o->ctx, was);
         if (p == NULL) return said(o, err);
+        qn__optim_agree(&o->slots[i]);
     }
     return QN_OK;
 }

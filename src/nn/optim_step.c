@@ -3,6 +3,8 @@
  * goes and every storage has the value that it had. */
 #include "nn/optim_step.h"
 
+#include <quern/ops.h>
+
 static void remember(qn_optim_step *s, const qn_tensor *t)
 {
     s->o->undo[s->n_undo++] = (qn_optim_undo){of(t)->storage, of(t)->storage->value};
@@ -54,13 +56,45 @@ static bool follow(qn_optim_step *s, qn_optim_slot *slot)
     return false;
 }
 
+static bool agrees(const qn_optim_slot *slot)
+{
+    const qn_storage *p = of(slot->param)->storage;
+    return slot->target == slot->param || (slot->storage == p->number && slot->version == p->version);
+}
+
+void qn__optim_agree(qn_optim_slot *slot)
+{
+    slot->storage = of(slot->param)->storage->number;
+    slot->version = of(slot->param)->storage->version;
+}
+
+/* Somebody gave the parameter values, which the next follow would undo: the master takes them. Where it rounds to what
+ * is there it stays, so that a parameter that was only restored loses nothing. */
+static bool lead(qn_optim_step *s, qn_optim_slot *slot)
+{
+    qn_tensor *master = slot->target;
+    const bool was = qn_set_grad_enabled(s->o->ctx, false);
+    qn_tensor *same = qn_eq(qn_to(master, qn_dtype_of(slot->param)), slot->param);
+    qn_tensor *taken = qn_where(same, master, qn_to(slot->param, qn_dtype_of(master)));
+    qn_set_grad_enabled(s->o->ctx, was);
+    if (taken == NULL) return false;
+    remember(s, master);
+    if (qn__store(master, qn__node_of(taken))) return true;
+    s->n_undo--;
+    return false;
+}
+
 static bool record(qn_optim_step *s)
 {
     qn_optimizer *o = s->o;
+    /* before any write of this step: parameters may be parts of one storage */
+    for (int i = 0; i < o->n_slots; i++)
+        if (!agrees(&o->slots[i])) o->slots[i].storage = 0;
     for (int i = 0; i < o->n_slots; i++) {
         qn_optim_slot *slot = &o->slots[i];
         qn_tensor *grad = qn_grad(slot->param);
         if (grad == NULL) continue;
+        if (slot->storage == 0 && !lead(s, slot)) return false;
         if (!numbers_for(s, slot) || !o->method->record(s, slot, grad) || !follow(s, slot)) return false;
     }
     return true;
@@ -105,7 +139,12 @@ qn_status qn_optimizer_step(qn_optimizer *o)
     }
     const bool now = m.n_nodes == 0 || o->looked;
     if (now) QN_TRY(run_now(&s, m));
-    for (int i = 0; i < o->n_slots; i++) o->slots[i].step += qn_grad(o->slots[i].param) != NULL;
+    for (int i = 0; i < o->n_slots; i++) {
+        qn_optim_slot *slot = &o->slots[i];
+        const bool stepped = qn_grad(slot->param) != NULL;
+        slot->step += stepped;
+        if (stepped || slot->storage != 0) qn__optim_agree(slot);
+    }
     if (now) qn__optim_settle(o);
     qn__optim_next(o);
     return QN_OK;
@@ -118,7 +157,10 @@ void qn__optim_settle(qn_optimizer *o)
 
 void qn__optim_discard(qn_optimizer *o)
 {
-    for (int i = 0; i < o->n_slots; i++) o->slots[i].step = o->slots[i].settled;
+    for (int i = 0; i < o->n_slots; i++) {
+        o->slots[i].step = o->slots[i].settled;
+        o->slots[i].storage = 0; /* the next step looks */
+    }
     qn__optim_next(o);
     qn__discard(o->ctx);
 }

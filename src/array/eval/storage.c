@@ -23,7 +23,8 @@ qn_storage *qn__storage_new(qn_context *ctx, int place, qn_dtype dtype, const qn
     }
     qn_storage *s = qn__slab_get(ctx, &ctx->storages);
     if (s == NULL) return NULL;
-    *s = (qn_storage){.ctx = ctx, .refs = 1, .dtype = dtype, .place = place, .layout = layout};
+    *s = (qn_storage){
+        .ctx = ctx, .refs = 1, .number = ++ctx->n_numbered, .dtype = dtype, .place = place, .layout = layout};
     ctx->n_storages++;
     return s;
 }

@@ -175,12 +175,19 @@ static void set_from(qn_tensor *dst, qn_tensor *src)
 static void resumes_from_tensors(void **state)
 {
     (void)state;
-    static const make_fn makes[] = {make_adamw_amsgrad, make_sgd_nesterov, make_adamw_groups};
-    for (size_t m = 0; m < sizeof makes / sizeof makes[0]; m++) {
+    static const struct {
+        make_fn make;
+        qn_dtype dtype;
+    } cases[] = {{make_adamw_amsgrad, F32},
+                 {make_sgd_nesterov, F32},
+                 {make_adamw_groups, F32},
+                 {make_adamw, QN_DTYPE_BF16},
+                 {make_sgd_momentum, QN_DTYPE_F16}};
+    for (size_t m = 0; m < sizeof cases / sizeof cases[0]; m++) {
         double straight[N], resumed[N];
-        problem a = begin(F32, 1), b = begin(F32, 1);
-        makes[m](&a);
-        makes[m](&b);
+        problem a = begin(cases[m].dtype, 1), b = begin(cases[m].dtype, 1);
+        cases[m].make(&a);
+        cases[m].make(&b);
         for (int i = 0; i < 5; i++) step(&a, i);
         const bool was = qn_set_grad_enabled(b.c, false);
         for (int k = 0; k < 2; k++) set_from(b.p[k], a.p[k]);
@@ -321,6 +328,42 @@ static qn_tensor *state_named(problem *p, const char *wanted)
     return NULL;
 }
 
+/* What somebody writes into a 16-bit parameter is what the next step starts from, whichever way it came there; a step
+ * for another part of the same storage is nobody's. */
+static void values_given_later_stay(void **state)
+{
+    (void)state;
+    enum { COPY, FILL, BECOME, N_WAYS };
+    for (int which = 0; which < 2 * N_WAYS; which++) {
+        const qn_dtype dtype = which % 2 ? QN_DTYPE_F16 : QN_DTYPE_BF16;
+        problem p = begin(dtype, 1);
+        qn_tensor *whole = qn_ones(p.c, qn_shape_of(6), dtype);
+        qn_tensor *t[2] = {qn_requires_grad_(qn_narrow(whole, 0, 0, 3), true),
+                           qn_requires_grad_(qn_narrow(whole, 0, 3, 3), true)};
+        qn_error err = {0};
+        if (qn_sgd_create(&(qn_sgd_options){.lr = 1e-5}, t, 2, &p.o, &err) != QN_OK) fail_msg("%s", err.text);
+        for (int k = 0; k < 2; k++) OK(p.c, qn_set_grad(t[k], qn_ones(p.c, qn_shape_of(3), dtype)));
+        for (int i = 0; i < 100; i++) OK(p.c, qn_optimizer_step(p.o));
+        const bool was = qn_set_grad_enabled(p.c, false);
+        qn_tensor *fives = qn_full(p.c, qn_shape_of(3), 5, dtype);
+        if (which / 2 == COPY) GOOD(p.c, qn_copy_(t[0], fives));
+        if (which / 2 == FILL) GOOD(p.c, qn_fill_(t[0], 5));
+        if (which / 2 == BECOME) GOOD(p.c, qn_become(t[0], qn_requires_grad_(fives, true)));
+        qn_set_grad_enabled(p.c, was);
+        for (int k = 0; k < 2; k++) OK(p.c, qn_set_grad(t[k], qn_ones(p.c, qn_shape_of(3), dtype)));
+        for (int i = 0; i < 100; i++) OK(p.c, qn_optimizer_step(p.o));
+        double have[3];
+        OK(p.c, qn_to_doubles(t[0], have, 3));
+        for (int i = 0; i < 3; i++) assert_true(fabs(have[i] - 4.999) < 0.02);
+        /* the other's master lost nothing: 200 steps of 1e-5, none of which 16 bits would show */
+        OK(p.c, qn_to_doubles(state_named(&p, "1.master"), have, 3));
+        for (int i = 0; i < 3; i++) assert_true(fabs(have[i] - 0.998) < 1e-5);
+        OK(p.c, qn_to_doubles(state_named(&p, "0.master"), have, 3));
+        for (int i = 0; i < 3; i++) assert_true(fabs(have[i] - 4.999) < 1e-4);
+        end(&p);
+    }
+}
+
 /* A loss whose gradients are below what F16 holds: only scaled ones come through. */
 static void loss_scaling(void **state)
 {
@@ -369,6 +412,7 @@ int main(void)
         cmocka_unit_test(resumes_to_the_bit),
         cmocka_unit_test(wrong_files),
         cmocka_unit_test(small_steps_add_up),
+        cmocka_unit_test(values_given_later_stay),
         cmocka_unit_test(loss_scaling),
         cmocka_unit_test(resumes_from_tensors),
         cmocka_unit_test(asking_keeps_nothing),
