@@ -156,18 +156,26 @@ QN_API double qn_lr_at(const qn_lr_schedule *schedule, int64_t step);
 
 /* ---- loss scaling, for gradients in F16 ------------------------------------------------------ */
 
-/* Gradients of 16 bits would vanish below 6e-8. The loss is multiplied by a scale that grows while all goes
- * well and falls when a gradient is not finite, in which case that step is left out:
- * qn_backward(qn_loss_scaler_scale(s, loss)); qn_loss_scaler_unscale(s, o);           the next step of o
- * divides by the scale; looks whether all gradients are finite qn_optimizer_clip(o, 1.0);              the norm
- * of what the step will take qn_loss_scaler_step(s, o, &stepped);    steps, or leaves it, and adapts the scale
- */
+/* Gradients of 16 bits would vanish below 6e-8. The loss is multiplied by a scale that grows while all goes well and
+ * falls when a gradient is not finite, in which case that step is left out:
+ *
+ *     qn_backward(qn_loss_scaler_scale(s, loss));
+ *     qn_loss_scaler_unscale(s, o);            the next step of o divides by the scale; are all gradients finite?
+ *     qn_optimizer_clip(o, 1.0);               the norm of what the step will take
+ *     qn_loss_scaler_step(s, o, &stepped);     steps, or leaves it, and adapts the scale
+ *
+ * Several optimizers may step between two calls of qn_loss_scaler_scale. All divide by the scale of the last one, each
+ * leaves out its own step only, and the scale adapts once, to all of them, as PyTorch's GradScaler does. */
 typedef struct qn_loss_scaler {
-    double scale;           /* 0: 65536 */
+    double scale;           /* of the next loss; 0: 65536 */
     double growth, backoff; /* 0: 2 and 0.5 */
-    int64_t interval;       /* steps without trouble before it grows; 0: 2000 */
-    int64_t good;           /* such steps so far */
-    bool unscaled, finite;  /* of the gradients that are there */
+    int64_t interval;       /* rounds without trouble before it grows; 0: 2000 */
+    int64_t good;           /* such rounds so far */
+    /* inside: the round that the last qn_loss_scaler_scale began, its scale, `good` before it, and whether a gradient
+     * was not finite; 0 at first */
+    int64_t round, good_before;
+    double used;
+    bool trouble;
 } qn_loss_scaler;
 QN_API qn_tensor *qn_loss_scaler_scale(qn_loss_scaler *s, qn_tensor *loss);
 QN_API qn_status qn_loss_scaler_unscale(qn_loss_scaler *s, qn_optimizer *o);

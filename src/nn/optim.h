@@ -59,10 +59,14 @@ struct qn_optimizer {
     qn_optim_slot *slots;
     qn_optim_undo *undo; /* [QN_OPTIM_WRITES * n_slots] */
     int32_t n_groups, n_slots, cap_groups, cap_slots;
-    qn_tensor *one;              /* 0-d F64 */
-    qn_tensor *factor;           /* 0-d F64 of the next step, NULL for 1 */
-    double unscale;              /* the next step takes gradients times this too */
-    bool looked;                 /* the gradients that it takes are computed */
+    qn_tensor *one;    /* 0-d F64 */
+    qn_tensor *factor; /* 0-d F64 of the next step, NULL for 1 */
+    double unscale;    /* the next step takes gradients times this too */
+    bool looked;       /* the gradients that it takes are computed */
+    /* who divides its gradients, in which round of its own, and whether all are finite; NULL: nobody */
+    const qn_loss_scaler *scaler;
+    int64_t round;
+    bool finite;
     qn_tensor *steps, *settings; /* for qn_optimizer_state, NULL until asked for */
     qn_tensor *lent;             /* the row that qn_optimizer_state gave last */
     char name[64];

@@ -106,6 +106,7 @@ void qn__optim_next(qn_optimizer *o)
     o->factor = NULL;
     o->unscale = 1;
     o->looked = false;
+    o->scaler = NULL;
 }
 
 /* Gradients that somebody looked at lie there, and at most a norm waits: then the step waits for nobody either. Left to

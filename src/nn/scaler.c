@@ -7,52 +7,67 @@
 
 #include <math.h>
 
-static void defaults(qn_loss_scaler *s)
+static void begin_round(qn_loss_scaler *s)
 {
     if (s->scale == 0) s->scale = 65536;
     if (s->growth == 0) s->growth = 2;
     if (s->backoff == 0) s->backoff = 0.5;
     if (s->interval == 0) s->interval = 2000;
+    s->round++;
+    s->used = s->scale;
+    s->good_before = s->good;
+    s->trouble = false;
+}
+
+static bool is_unscaled(const qn_loss_scaler *s, const qn_optimizer *o)
+{
+    return o->scaler == s && o->round == s->round;
 }
 
 qn_tensor *qn_loss_scaler_scale(qn_loss_scaler *s, qn_tensor *loss)
 {
-    defaults(s);
-    s->unscaled = false;
-    return qn_mul_number(loss, s->scale);
+    begin_round(s);
+    return qn_mul_number(loss, s->used);
 }
 
 qn_status qn_loss_scaler_unscale(qn_loss_scaler *s, qn_optimizer *o)
 {
-    defaults(s);
-    if (s->unscaled) return QN_FAIL(qn__err(o->ctx), state, "loss scaler: the gradients are unscaled already");
+    if (s->round == 0) begin_round(s);
+    if (is_unscaled(s, o)) return QN_FAIL(qn__err(o->ctx), state, "loss scaler: the gradients are unscaled already");
     QN_TRY(qn_scope_begin(o->ctx));
     qn_tensor *sum = qn__optim_sum_of_squares(o);
     qn_status status = sum != NULL ? qn_eval(sum) : qn__status(o->ctx);
     if (status == QN_OK) {
-        s->finite = isfinite(qn_item(sum));
-        s->unscaled = true;
-        o->unscale = 1 / s->scale;
+        o->finite = isfinite(qn_item(sum));
+        o->scaler = s;
+        o->round = s->round;
+        o->unscale = 1 / s->used;
         o->looked = true;
     }
     (void)qn_scope_end(o->ctx, NULL);
     return status;
 }
 
+/* From what the round began with, so that the steps of several optimizers adapt it once. */
+static void adapt(qn_loss_scaler *s, bool finite)
+{
+    s->trouble |= !finite;
+    s->good = s->trouble ? 0 : s->good_before + 1;
+    s->scale = s->trouble ? s->used * s->backoff : s->used;
+    if (s->good < s->interval) return;
+    s->scale *= s->growth;
+    s->good = 0;
+}
+
 qn_status qn_loss_scaler_step(qn_loss_scaler *s, qn_optimizer *o, bool *stepped)
 {
-    if (!s->unscaled) QN_TRY(qn_loss_scaler_unscale(s, o));
-    const bool finite = s->finite;
+    if (!is_unscaled(s, o)) QN_TRY(qn_loss_scaler_unscale(s, o));
+    const bool finite = o->finite;
     if (finite)
         QN_TRY(qn_optimizer_step(o));
     else
         qn__optim_next(o);
     if (stepped != NULL) *stepped = finite;
-    s->unscaled = false;
-    s->good = finite ? s->good + 1 : 0;
-    if (!finite) s->scale *= s->backoff;
-    if (s->good < s->interval) return QN_OK;
-    s->scale *= s->growth;
-    s->good = 0;
+    adapt(s, finite);
     return QN_OK;
 }

@@ -405,6 +405,62 @@ static void loss_scaling(void **state)
     end(&p);
 }
 
+/* Two optimizers in one round: each leaves out its own step only, divides by the scale that the loss had, and the scale
+ * adapts once. */
+static void one_scale_for_two(void **state)
+{
+    (void)state;
+    problem p = begin(F32, 1);
+    qn_tensor *a = qn_requires_grad_(qn_ones(p.c, QN_SCALAR, F32), true);
+    qn_tensor *b = qn_requires_grad_(qn_ones(p.c, QN_SCALAR, F32), true);
+    qn_optimizer *o[2];
+    qn_error err = {0};
+    qn_tensor *params[2] = {a, b};
+    for (int k = 0; k < 2; k++) {
+        if (qn_sgd_create(&(qn_sgd_options){.lr = 1}, &params[k], 1, &o[k], &err) != QN_OK) fail_msg("%s", err.text);
+    }
+    static const struct {
+        double a, b; /* gradients */
+        bool steps[2];
+        double scale; /* after them */
+        int64_t good;
+    } rounds[] = {
+        {INFINITY, 1, {false, true}, 4, 0}, {1, NAN, {true, false}, 2, 0},      {INFINITY, NAN, {false, false}, 1, 0},
+        {1, 1, {true, true}, 1, 1},         {1, 2, {true, true}, 2, 0}, /* an interval is over */
+        {1, 1, {true, true}, 2, 1},         {1, INFINITY, {true, false}, 1, 0},
+    };
+    qn_loss_scaler s = {.scale = 8, .interval = 2};
+    double want[2] = {1, 1};
+    for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+        for (int apart = 0; apart < 2; apart++) { /* a loss of both, or one each */
+            qn_loss_scaler own = s;
+            const double factor[2] = {rounds[i].a, rounds[i].b};
+            qn_tensor *part[2];
+            for (int k = 0; k < 2; k++) {
+                qn_optimizer_zero_grad(o[k]);
+                part[k] = qn_mul_number(params[k], factor[k]);
+                if (apart) OK(p.c, qn_backward(qn_loss_scaler_scale(&own, part[k])));
+            }
+            if (!apart) OK(p.c, qn_backward(qn_loss_scaler_scale(&own, qn_add(part[0], part[1]))));
+            for (int k = 0; k < 2; k++) OK(p.c, qn_loss_scaler_unscale(&own, o[k]));
+            assert_int_equal(qn_loss_scaler_unscale(&own, o[1]), QN_STATUS_state);
+            qn_context_clear(p.c);
+            for (int k = 0; k < 2; k++) {
+                bool stepped;
+                OK(p.c, qn_loss_scaler_step(&own, o[k], &stepped));
+                assert_int_equal(stepped, rounds[i].steps[k]);
+                if (stepped) want[k] -= factor[k];
+                assert_true(qn_item(params[k]) == want[k]);
+            }
+            assert_true(own.scale == rounds[i].scale);
+            assert_int_equal(own.good, rounds[i].good);
+            if (apart) s = own;
+        }
+    }
+    for (int k = 0; k < 2; k++) qn_optimizer_destroy(o[k]);
+    end(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +470,7 @@ int main(void)
         cmocka_unit_test(small_steps_add_up),
         cmocka_unit_test(values_given_later_stay),
         cmocka_unit_test(loss_scaling),
+        cmocka_unit_test(one_scale_for_two),
         cmocka_unit_test(resumes_from_tensors),
         cmocka_unit_test(asking_keeps_nothing),
     };
