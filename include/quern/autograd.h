@@ -23,7 +23,8 @@
 extern "C" {
 #endif
 
-/* Makes t a leaf, or takes that away. Returns t, NULL on failure (t is not real, or was computed from a leaf). */
+/* Makes t a leaf, or takes that away; the gradient that it has stays, until qn_zero_grad. Returns t, NULL on failure (t
+ * is not real, or was computed from a leaf). */
 QN_API qn_tensor *qn_requires_grad_(qn_tensor *t, bool requires_grad);
 QN_API bool qn_requires_grad(const qn_tensor *t); /* a leaf, or computed from one */
 QN_API bool qn_is_leaf(const qn_tensor *t);

@@ -78,6 +78,7 @@ typedef struct qn_slot {
     uint32_t used;   /* the last that there was */
     qn_storage *storage;
     qn_auto *grad_fn;            /* how it was made, or the leaf that it is; NULL: gradients do not concern it */
+    qn_auto *frozen;             /* the leaf that it was while it required a gradient, which it still has */
     struct qn_slot *prev, *next; /* in its scope */
     struct qn_scope *scope;
     int32_t refs;

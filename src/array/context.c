@@ -269,6 +269,7 @@ void qn_release(qn_tensor *t)
     qn_context *ctx = s->ctx;
     unlink_slot(s);
     if (s->grad_fn != NULL) qn__auto_unref(s->grad_fn);
+    if (s->frozen != NULL) qn__auto_unref(s->frozen);
     qn__storage_drop_handle(s->storage);
     qn__storage_unref(s->storage);
     ctx->n_tensors--;
@@ -328,7 +329,7 @@ qn_tensor *qn__tensor_new(qn_context *ctx, qn_storage *s, const qn_layout *layou
     }
     t->use = ++t->used;
     t->storage = s;
-    t->grad_fn = NULL;
+    t->grad_fn = t->frozen = NULL;
     t->rebased = s->rebased;
     t->detached = false;
     s->n_handles++;

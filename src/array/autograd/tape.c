@@ -295,7 +295,10 @@ static const qn_auto *fn_of(const qn_tensor *t)
 }
 bool qn_requires_grad(const qn_tensor *t) { return fn_of(t) != NULL; }
 bool qn_is_leaf(const qn_tensor *t) { return LIVE(t) && (fn_of(t) == NULL || of(t)->grad_fn->leaf); }
-qn_tensor *qn_grad(const qn_tensor *t) { return LIVE(t) && of(t)->grad_fn != NULL ? of(t)->grad_fn->grad : NULL; }
+
+/* Whose gradient it is: as in PyTorch that stays while a leaf requires none. */
+static qn_auto *holder(const qn_tensor *t) { return of(t)->grad_fn != NULL ? of(t)->grad_fn : of(t)->frozen; }
+qn_tensor *qn_grad(const qn_tensor *t) { return LIVE(t) && holder(t) != NULL ? holder(t)->grad : NULL; }
 
 qn_tensor *qn_requires_grad_(qn_tensor *t, bool requires_grad)
 {
@@ -307,7 +310,8 @@ qn_tensor *qn_requires_grad_(qn_tensor *t, bool requires_grad)
                           "requires_grad_: only leaves can stop requiring a gradient; use detach");
             return NULL;
         }
-        qn__auto_unref(of(t)->grad_fn);
+        if (of(t)->frozen != NULL) qn__auto_unref(of(t)->frozen);
+        of(t)->frozen = of(t)->grad_fn;
         of(t)->grad_fn = NULL;
         return t;
     }
@@ -316,7 +320,8 @@ qn_tensor *qn_requires_grad_(qn_tensor *t, bool requires_grad)
                       qn_dtype_get(of(t)->storage->dtype)->name);
         return NULL;
     }
-    of(t)->grad_fn = qn__auto_leaf(of(t)->ctx, t);
+    of(t)->grad_fn = of(t)->frozen != NULL ? of(t)->frozen : qn__auto_leaf(of(t)->ctx, t);
+    of(t)->frozen = NULL;
     if (of(t)->grad_fn == NULL) return NULL;
     of(t)->rebased = of(t)->storage->rebased;
     return t;
@@ -336,9 +341,9 @@ void qn_retain_grad(qn_tensor *t)
 
 void qn_zero_grad(qn_tensor *t)
 {
-    if (!LIVE(t) || of(t)->grad_fn == NULL || of(t)->grad_fn->grad == NULL) return;
-    qn_release(of(t)->grad_fn->grad);
-    of(t)->grad_fn->grad = NULL;
+    if (!LIVE(t) || holder(t) == NULL || holder(t)->grad == NULL) return;
+    qn_release(holder(t)->grad);
+    holder(t)->grad = NULL;
 }
 
 qn_status qn_set_grad(qn_tensor *t, qn_tensor *grad)

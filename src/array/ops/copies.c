@@ -111,7 +111,8 @@ qn_tensor *qn_become(qn_tensor *t, qn_tensor *from)
     if (t == from) return t;
     qn_storage *const old = of(t)->storage;
     if (of(t)->grad_fn != NULL) qn__auto_unref(of(t)->grad_fn);
-    of(t)->grad_fn = NULL;
+    if (of(t)->frozen != NULL) qn__auto_unref(of(t)->frozen);
+    of(t)->grad_fn = of(t)->frozen = NULL;
     of(t)->storage = qn__storage_ref(of(from)->storage);
     of(t)->storage->n_handles++;
     qn__storage_drop_handle(old);

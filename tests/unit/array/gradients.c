@@ -222,6 +222,42 @@ static void twice_only_when_retained(void **state)
     context_end(c);
 }
 
+/* As in PyTorch: a leaf that is frozen for a while keeps the gradient that it has. */
+static void frozen_for_a_while(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = leaf(c, qn_shape_of(2)), *ones = qn_ones(c, qn_shape_of(2), F32);
+    OK(c, qn_backward(weighed(x, ones)));
+    for (int i = 0; i < 2; i++) { /* twice: nothing is left over */
+        GOOD(c, qn_requires_grad_(x, false));
+        assert_false(qn_requires_grad(x));
+        assert_true(qn_is_leaf(x));
+        GOOD(c, qn_grad(x));
+        EXPECT(qn_grad(x), 1 + i, 1 + i);
+        assert_false(qn_requires_grad(qn_mul(x, x)));
+        assert_int_equal(qn_set_grad(x, ones), QN_STATUS_invalid);
+        qn_context_clear(c);
+        GOOD(c, qn_mul_(x, ones)); /* no leaf that learns */
+        GOOD(c, qn_requires_grad_(x, true));
+        OK(c, qn_backward(weighed(x, ones)));
+        EXPECT(qn_grad(x), 2 + i, 2 + i);
+    }
+    GOOD(c, qn_requires_grad_(x, false));
+    qn_zero_grad(x);
+    assert_null(qn_grad(x));
+    GOOD(c, qn_requires_grad_(x, true));
+    assert_null(qn_grad(x));
+    OK(c, qn_backward(weighed(x, ones)));
+    EXPECT(qn_grad(x), 1, 1);
+    /* what it becomes has a gradient of its own */
+    GOOD(c, qn_requires_grad_(x, false));
+    GOOD(c, qn_become(x, qn_zeros(c, qn_shape_of(3), F32)));
+    assert_null(qn_grad(x));
+    qn_release(x);
+    context_end(c);
+}
+
 static void a_long_chain_ends_without_recursion(void **state)
 {
     (void)state;
@@ -294,6 +330,7 @@ int main(void)
         cmocka_unit_test(values_in_between_may_be_looked_at),
         cmocka_unit_test(in_place),
         cmocka_unit_test(twice_only_when_retained),
+        cmocka_unit_test(frozen_for_a_while),
         cmocka_unit_test(a_long_chain_ends_without_recursion),
         cmocka_unit_test(counts_beyond_16_bits),
     };
