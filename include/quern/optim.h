@@ -97,7 +97,8 @@ QN_API int64_t qn_optimizer_n_steps(const qn_optimizer *o);
 QN_API qn_tensor *qn_optimizer_clip(qn_optimizer *o, double max_norm);
 
 /* PyTorch's clip_grad_norm_ and clip_grad_value_: the gradients themselves change. The norm before comes back, 0-d F64;
- * of order p (2 the usual, infinite for the greatest). Tensors without a gradient count for nothing. */
+ * of order p (2 the usual, infinite for the greatest, 0: how many gradients are not 0 everywhere). Tensors without a
+ * gradient count for nothing. Without any parameter there is no context for a norm: NULL. */
 QN_API qn_tensor *qn_clip_grad_norm_(qn_tensor *const *params, int n, double max_norm, double p);
 QN_API qn_status qn_clip_grad_value_(qn_tensor *const *params, int n, double value);
 

@@ -67,12 +67,18 @@ static qn_tensor *norm_of(const grads *g, double p)
         if (grad_at(g, i) == NULL) continue;
         qn_tensor *part = qn_to(qn_norm(grad_at(g, i), p, QN_ALL, false), QN_DTYPE_F64);
         part = qn__there(part, qn__place_of_host(g->ctx));
-        if (!isinf(p)) part = qn_pow_number(part, p);
-        total = total == NULL ? part : isinf(p) ? qn_maximum(total, part) : qn_add(total, part);
+        if (p == 0)
+            part = qn_sign(part); /* of order 0 a norm counts what is not 0: of norms, those */
+        else if (!isinf(p))
+            part = qn_pow_number(part, p);
+        total = total == NULL ? part
+                : !isinf(p)   ? qn_add(total, part)
+                : p > 0       ? qn_maximum(total, part)
+                              : qn_minimum(total, part);
         if (total == NULL) return NULL;
     }
     if (total == NULL) return qn_zeros(g->ctx, QN_SCALAR, QN_DTYPE_F64);
-    return isinf(p) ? total : qn_pow_number(total, 1 / p);
+    return isinf(p) || p == 0 ? total : qn_pow_number(total, 1 / p);
 }
 
 /* min(1, max_norm / (norm + 1e-6)) */
@@ -111,14 +117,21 @@ qn_tensor *qn_optimizer_clip(qn_optimizer *o, double max_norm)
 
 static qn_context *context_of(const char *what, qn_tensor *const *params, int n)
 {
-    if (n <= 0 || params == NULL || params[0] == NULL) return NULL;
-    for (int i = 0; i < n; i++) {
-        if (params[i] != NULL && of(params[i])->ctx == of(params[0])->ctx) continue;
-        (void)QN_FAIL(qn__err(of(params[0])->ctx), invalid, "%s: parameter %d is %s", what, i,
-                      params[i] == NULL ? "NULL" : "of another context");
+    if (n <= 0 || params == NULL || !qn__live(params[0], what)) return NULL;
+    qn_context *ctx = of(params[0])->ctx;
+    for (int i = 1; i < n; i++) {
+        const char *wrong = NULL;
+        if (params[i] == NULL)
+            wrong = "NULL";
+        else if (of(params[i])->ctx != ctx)
+            wrong = "of another context";
+        else if (!qn__live(params[i], what))
+            return NULL;
+        if (wrong == NULL) continue;
+        (void)QN_FAIL(qn__err(ctx), invalid, "%s: parameter %d is %s", what, i, wrong);
         return NULL;
     }
-    return of(params[0])->ctx;
+    return ctx;
 }
 
 /* Every gradient times the factor, in a scope of the caller. */
@@ -133,6 +146,10 @@ static bool scale(const grads *g, qn_tensor *factor)
 qn_tensor *qn_clip_grad_norm_(qn_tensor *const *params, int n, double max_norm, double p)
 {
     qn_context *ctx = context_of("clip_grad_norm_", params, n);
+    if (ctx != NULL && isnan(p)) {
+        (void)QN_FAIL(qn__err(ctx), invalid, "clip_grad_norm_: the order of the norm is NaN");
+        return NULL;
+    }
     if (ctx == NULL || check_bound(ctx, "clip_grad_norm_", max_norm) != QN_OK || !qn__make_room(ctx) ||
         qn_scope_begin(ctx) != QN_OK)
         return NULL;
@@ -146,6 +163,7 @@ qn_tensor *qn_clip_grad_norm_(qn_tensor *const *params, int n, double max_norm, 
 
 qn_status qn_clip_grad_value_(qn_tensor *const *params, int n, double value)
 {
+    if (n == 0) return QN_OK;
     qn_context *ctx = context_of("clip_grad_value_", params, n);
     if (ctx == NULL) return QN_STATUS_invalid;
     QN_TRY(check_bound(ctx, "clip_grad_value_", value));

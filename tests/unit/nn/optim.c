@@ -160,6 +160,41 @@ static void clipping_refuses(void **state)
     end(&p);
 }
 
+/* Orders that count, or take the least; what is no tensor any more, and no tensor at all. */
+static void odd_clips(void **state)
+{
+    (void)state;
+    problem p = begin(QN_DTYPE_F64, 1);
+    static const double g[3][2] = {{3, -4}, {0, 0}, {0, -0.5}};
+    qn_tensor *t[4];
+    for (int order = 0; order < 2; order++) {
+        for (int i = 0; i < 3; i++) {
+            t[i] = qn_requires_grad_(qn_ones(p.c, qn_shape_of(2), QN_DTYPE_F64), true);
+            OK(p.c, qn_set_grad(t[i], qn_from_data(p.c, g[i], qn_shape_of(2), QN_DTYPE_F64)));
+        }
+        qn_tensor *norm = qn_clip_grad_norm_(t, 3, 1, order ? -INFINITY : 0);
+        GOOD(p.c, norm);
+        const double want = order ? 0 : 2, factor = order ? 1 : 1 / (2 + 1e-6); /* as torch.nn.utils' */
+        assert_true(qn_item(norm) == want);
+        for (int i = 0; i < 3; i++) {
+            double have[2], clipped[2] = {g[i][0] * factor, g[i][1] * factor};
+            OK(p.c, qn_to_doubles(qn_grad(t[i]), have, 2));
+            near("clipped", have, clipped, 2, 1e-14);
+        }
+    }
+    REFUSED(p.c, qn_clip_grad_norm_(t, 3, 1, NAN), "the order of the norm is NaN");
+    t[3] = qn_requires_grad_(qn_ones(p.c, qn_shape_of(2), QN_DTYPE_F64), true);
+    qn_release(t[3]);
+    REFUSED(p.c, qn_clip_grad_norm_(t, 4, 1, 2), "clip_grad_norm_: this tensor is over");
+    REFUSED(p.c, qn_clip_grad_norm_(t + 3, 1, 1, 2), "clip_grad_norm_: this tensor is over");
+    assert_int_equal(qn_clip_grad_value_(t, 4, 1), QN_STATUS_invalid);
+    assert_non_null(strstr(qn_context_error(p.c)->text, "clip_grad_value_: this tensor is over"));
+    qn_context_clear(p.c);
+    OK(p.c, qn_clip_grad_value_(NULL, 0, 1));
+    assert_null(qn_clip_grad_norm_(NULL, 0, 1, 2));
+    end(&p);
+}
+
 static void norms(void **state)
 {
     (void)state;
@@ -289,6 +324,7 @@ int main(void)
         cmocka_unit_test(norms),        cmocka_unit_test(norm_of_many),
         cmocka_unit_test(rates),        cmocka_unit_test(groups),
         cmocka_unit_test(refusals),     cmocka_unit_test(clipping_refuses),
+        cmocka_unit_test(odd_clips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
