@@ -48,6 +48,32 @@ static bool entry_get(qn_trainer *t, int i, entry *e)
     return !best || e->data;
 }
 
+/* ---- whose it is ---- */
+
+/* What a checkpoint and a trainer must have in common, each under a key of its own, so that an error can say which. */
+typedef struct share {
+    const char *key, *other; /* "... belongs to another base model" */
+    uint64_t hash;
+    bool has; /* this trainer */
+} share;
+enum { N_SHARES = 5 };
+
+/* In the order in which they are compared: each of the others may change the text's tokens too. */
+static void shares_of(const qn_trainer *t, share out[N_SHARES], qn_lora_identity *lora)
+{
+    if (t->lora) qn__lora_identity(t->lora, lora);
+    const share all[N_SHARES] = {
+        {"base", "another base model", lora->base, t->lora != NULL},
+        {"targets", "an adapter of other layers (lora-targets)", lora->targets, t->lora != NULL},
+        {"template", "another chat template", t->data.template_hash, true},
+        {"special", "other special tokens, or another one that ends a text", t->data.special_hash, true},
+        {"text", "another text", t->data.text_hash, true},
+    };
+    memcpy(out, all, sizeof all);
+}
+
+static void print_hash(char out[20], uint64_t hash) { snprintf(out, 20, "%016" PRIx64, hash); }
+
 /* ---- save ---- */
 
 static void write_meta(const qn_trainer *t, qn_safetensors_writer *w)
@@ -55,8 +81,14 @@ static void write_meta(const qn_trainer *t, qn_safetensors_writer *w)
     char text[QN_TRAIN_TEXT_BYTES];
     qn_safetensors_write_meta(w, "format", "quern training checkpoint");
     if (qn__train_describe(&t->o, text, sizeof text)) qn_safetensors_write_meta(w, "options", text);
-    snprintf(text, sizeof text, "%016" PRIx64, t->data.hash);
-    qn_safetensors_write_meta(w, "text", text);
+    qn_lora_identity lora = {0};
+    share shares[N_SHARES];
+    shares_of(t, shares, &lora);
+    for (int i = 0; i < N_SHARES; i++) {
+        print_hash(text, shares[i].hash);
+        if (shares[i].has) qn_safetensors_write_meta(w, shares[i].key, text);
+    }
+    if (t->lora) qn_safetensors_write_meta(w, "adapter", lora.options);
     snprintf(text, sizeof text, "%d", t->step);
     qn_safetensors_write_meta(w, "step", text);
     if (!t->has_best) return;
@@ -102,20 +134,52 @@ typedef struct progress_made {
     bool has_best;
 } progress_made;
 
+/* A file from before these were apart has one hash of all. */
+static qn_status check_joined(const qn_trainer *t, const char *text, const char *path, qn_error *err)
+{
+    char hash[20];
+    print_hash(hash, t->data.joined_hash);
+    if (strcmp(hash, text) == 0) return QN_OK;
+    return QN_FAIL(err, invalid, "%s belongs to another text%s", path,
+                   t->lora ? ", or to another base model, chat template or lora-alpha"
+                           : ", chat template or other special tokens");
+}
+
+static qn_status check_shares(const qn_trainer *t, const qn_safetensors *f, const char *path, qn_error *err)
+{
+    qn_lora_identity lora = {0};
+    share shares[N_SHARES];
+    char hash[20], why[256];
+    if (!meta(f, "special")) return check_joined(t, meta(f, "text"), path, err);
+    const char *adapter = meta(f, "adapter");
+    if (!t->lora != !adapter)
+        return QN_FAIL(err, invalid, "%s belongs to %s", path, adapter ? "an adapter (--lora)" : "a model, no adapter");
+    shares_of(t, shares, &lora);
+    if (adapter && qn__train_differs(lora.options, adapter, why, sizeof why))
+        return QN_FAIL(err, invalid, "%s belongs to other options: %s", path, why);
+    for (int i = 0; i < N_SHARES; i++) {
+        const char *theirs = meta(f, shares[i].key);
+        print_hash(hash, shares[i].hash);
+        if (shares[i].has && (!theirs || strcmp(hash, theirs) != 0))
+            return QN_FAIL(err, invalid, "%s belongs to %s", path, shares[i].other);
+    }
+    return QN_OK;
+}
+
 static qn_status read_meta(const qn_trainer *t, const qn_safetensors *f, const char *path, progress_made *out,
                            qn_error *err)
 {
     const char *format = meta(f, "format"), *options = meta(f, "options"), *text = meta(f, "text"),
                *step = meta(f, "step");
     const char *best_step = meta(f, "best_step"), *bits = meta(f, "best_bits_per_byte");
-    char hash[24], why[256];
+    char own[QN_TRAIN_TEXT_BYTES], why[256];
     if (!format || strcmp(format, "quern training checkpoint") != 0 || !options || !text || !step)
         return QN_FAIL(err, format,
                        "%s is no checkpoint of a training: its metadata lack format, options, text or step", path);
-    if (qn__train_differs(&t->o, options, why, sizeof why))
+    if (!qn__train_describe(&t->o, own, sizeof own)) own[0] = '\0';
+    if (qn__train_differs(own, options, why, sizeof why))
         return QN_FAIL(err, invalid, "%s belongs to other options: %s", path, why);
-    snprintf(hash, sizeof hash, "%016" PRIx64, t->data.hash);
-    if (strcmp(hash, text) != 0) return QN_FAIL(err, invalid, "%s belongs to another text", path);
+    QN_TRY(check_shares(t, f, path, err));
     out->has_best = best_step != NULL;
     if (!qn__parse_i64(step, 0, INT32_MAX, &out->step) ||
         (best_step && (!qn__parse_i64(best_step, 0, out->step, &out->best_step) || !bits ||

@@ -267,7 +267,7 @@ static qn_status load(loader *l, qn_tokenizer **own)
     d->n_held_windows = d->held_rows.n;
     d->n_tokens = l->n_said[0], d->n_bytes = l->n_bytes[0];
     d->n_held = l->n_said[1], d->n_held_bytes = l->n_bytes[1];
-    d->hash = hash_rows(hash_rows(QN_HASH_INIT, &d->rows, d->n_ctx), &d->held_rows, d->n_ctx);
+    d->text_hash = hash_rows(hash_rows(QN_HASH_INIT, &d->rows, d->n_ctx), &d->held_rows, d->n_ctx);
     return QN_OK;
 }
 

@@ -101,12 +101,19 @@ static qn_status load_texts(qn_train_data *d, const qn_train_source *s, qn_error
                        (long long)d->n_tokens, d->n_ctx);
     d->n_windows = d->n_tokens / d->n_ctx;
     d->n_held_windows = (d->n_held + d->n_ctx - 1) / d->n_ctx;
-    d->hash = qn__hash(QN_HASH_INIT, d->tokens, (size_t)d->n_tokens * sizeof *d->tokens);
-    d->hash = qn__hash(d->hash, d->held, (size_t)d->n_held * sizeof *d->held);
+    d->text_hash = qn__hash(QN_HASH_INIT, d->tokens, (size_t)d->n_tokens * sizeof *d->tokens);
+    d->text_hash = qn__hash(d->text_hash, d->held, (size_t)d->n_held * sizeof *d->held);
     return QN_OK;
 }
 
 static uint64_t hash_text(uint64_t h, const char *text) { return text ? qn__hash(h, text, strlen(text) + 1) : h; }
+
+static uint64_t hash_special(uint64_t h, const qn_train_corpus *c)
+{
+    h = hash_text(h, c->eos);
+    for (int32_t i = 0; i < c->n_special; i++) h = hash_text(h, c->special[i].text);
+    return h;
+}
 
 qn_status qn__train_data_init(qn_train_data *d, const qn_train_source *s, qn_error *err)
 {
@@ -117,8 +124,9 @@ qn_status qn__train_data_init(qn_train_data *d, const qn_train_source *s, qn_err
     if (bytes == 0) return QN_FAIL(err, invalid, "the text is empty");
     QN_TRY(c->chat ? qn__conversations_load(d, s, err) : load_texts(d, s, err));
     /* what the file that comes out holds beside weights */
-    d->hash = hash_text(hash_text(d->hash, c->chat_template), c->eos);
-    for (int32_t i = 0; i < c->n_special; i++) d->hash = hash_text(d->hash, c->special[i].text);
+    d->template_hash = hash_text(QN_HASH_INIT, c->chat_template);
+    d->special_hash = hash_special(QN_HASH_INIT, c);
+    d->joined_hash = hash_special(hash_text(d->text_hash, c->chat_template), c);
     if (d->n_windows > INT32_MAX)
         return QN_FAIL(err, limit, "the text has %lld windows; at most %d are possible", (long long)d->n_windows,
                        INT32_MAX);

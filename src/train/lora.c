@@ -146,13 +146,35 @@ double qn__lora_weights(const qn_lora_base *base)
     return n;
 }
 
-/* Another base or another alpha is another training. */
-uint64_t qn__lora_hash(const qn_lora_base *base, uint64_t seed)
+/* A few bytes of each weight tell fine-tunes of one model apart without reading all of it. */
+static uint64_t hash_sample(uint64_t h, const qn_weight *w)
+{
+    enum { SAMPLE = 64 };
+    const uint64_t size = w->tensor->size_bytes, n = size < SAMPLE ? size : SAMPLE;
+    const uint64_t at[] = {0, (size - n) / 2, size - n};
+    const uint8_t *data = w->tensor->data;
+    h = qn__hash(h, w->name, strlen(w->name) + 1);
+    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) h = qn__hash(h, data + at[i], (size_t)n);
+    return h;
+}
+
+void qn__lora_identity(const qn_lora_base *base, qn_lora_identity *out)
+{
+    const uint64_t bytes = qn_gguf_file_bytes(base->file);
+    *out = (qn_lora_identity){.base = qn__hash(QN_HASH_INIT, &bytes, sizeof bytes), .targets = QN_HASH_INIT};
+    for (int i = 0; i < base->model->n_weights; i++) {
+        const qn_weight *w = &base->model->weights[i];
+        out->base = hash_sample(out->base, w);
+        if (base->target[i]) out->targets = qn__hash(out->targets, w->name, strlen(w->name) + 1);
+    }
+    qn__format(out->options, sizeof out->options, "lora-r=%d\nlora-alpha=%.9g\n", base->rank, (double)base->alpha);
+}
+
+uint64_t qn__lora_joined_hash(const qn_lora_base *base, uint64_t seed)
 {
     const uint64_t bytes = qn_gguf_file_bytes(base->file);
     uint64_t h = qn__hash(seed, &base->alpha, sizeof base->alpha);
     h = qn__hash(h, &bytes, sizeof bytes);
-    /* a model's last norm tells models of one shape apart, and is quickly read */
     const qn_top *top = &base->model->top;
     const qn_weight *norm = top->out_norm ? top->out_norm : top->tok_embd;
     return qn__hash(h, norm->tensor->data, norm->tensor->size_bytes);

@@ -85,11 +85,10 @@ bool qn__train_describe(const qn_train_options *o, char *text, size_t size)
     return n < size;
 }
 
-bool qn__train_differs(const qn_train_options *mine, const char *theirs, char *text, size_t size)
+bool qn__train_differs(const char *mine, const char *theirs, char *text, size_t size)
 {
-    char own[QN_TRAIN_TEXT_BYTES], shown[64];
-    if (!qn__train_describe(mine, own, sizeof own)) own[0] = '\0';
-    const char *a = own, *b = theirs;
+    char shown[64];
+    const char *a = mine, *b = theirs;
     while (*a || *b) {
         const size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
         if (n != m || memcmp(a, b, n) != 0) {

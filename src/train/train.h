@@ -16,9 +16,9 @@
 /* ---- options.c ---- */
 /* `out` is `in` with every 0 replaced, or the error names the option. */
 qn_status qn__train_resolve(const qn_train_options *in, qn_train_options *out, qn_error *err);
-/* The first option that a checkpoint must share and does not, as "heads is 4, 6 in the checkpoint"; false when there is
- * none. The text of a checkpoint is what qn__train_describe wrote. */
-bool qn__train_differs(const qn_train_options *mine, const char *theirs, char *text, size_t size);
+/* The first of such lines that is not the same, as "heads is 4, 6 in the checkpoint"; false when there is none. */
+bool qn__train_differs(const char *mine, const char *theirs, char *text, size_t size);
+/* The options that a checkpoint must share, as "name=value" lines. */
 bool qn__train_describe(const qn_train_options *o, char *text, size_t size); /* false when it does not fit */
 #define QN_TRAIN_TEXT_BYTES 1024
 
@@ -43,7 +43,10 @@ typedef struct qn_train_data {
     int64_t n_tokens, n_held, n_bytes, n_held_bytes;
     int64_t n_windows; /* an epoch's */
     int32_t n_ctx;
-    uint64_t seed, hash;   /* of tokens */
+    uint64_t seed;
+    /* What a checkpoint must share: the texts' tokens, of conversations what is learnt in them too; the template;
+     * special tokens and which one ends a text. joined: all in one, as checkpoints once had it. */
+    uint64_t text_hash, template_hash, special_hash, joined_hash;
     int64_t epoch, offset; /* that `order` is for; -1: none */
     int32_t *order;        /* [n_windows] */
 } qn_train_data;
@@ -146,7 +149,13 @@ void qn__lora_close(qn_lora_base *base); /* after the context */
 /* For counts that are shown: learnt parameters, and weights of products that a token passes. */
 double qn__lora_count(const qn_lora_base *base);
 double qn__lora_weights(const qn_lora_base *base);
-uint64_t qn__lora_hash(const qn_lora_base *base, uint64_t seed);
+/* What a checkpoint must share: the base, which layers have a pair, and how a pair is made, as "name=value" lines. */
+typedef struct qn_lora_identity {
+    uint64_t base, targets;
+    char options[64];
+} qn_lora_identity;
+void qn__lora_identity(const qn_lora_base *base, qn_lora_identity *out);
+uint64_t qn__lora_joined_hash(const qn_lora_base *base, uint64_t seed); /* as checkpoints once had it */
 qn_tensor *qn__lora_loss(qn_trainer *t, double divisor, bool training); /* as qn__lm_loss; lora_model.c */
 qn_status qn__lora_export(qn_trainer *t, const char *path, const char *type, const char *name, qn_error *err);
 

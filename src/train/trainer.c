@@ -128,7 +128,7 @@ static qn_status create(qn_trainer *t, const qn_train_options *options, const qn
                                     .shape = t->shape,
                                     .corpus = &c};
     QN_TRY(qn__train_data_init(&t->data, &source, err));
-    if (t->lora) t->data.hash = qn__lora_hash(t->lora, t->data.hash);
+    if (t->lora) t->data.joined_hash = qn__lora_joined_hash(t->lora, t->data.joined_hash);
     if (!t->lora) QN_TRY(qn__lm_plan(t, err));
     QN_TRY(count_steps(t, err));
     QN_TRY(check_memory(t, err));

@@ -223,7 +223,7 @@ static void the_same_bits(void **state)
         .n_ctx = CTX, .n_batch = 3, .n_steps = 24, .lr = 2e-2f, .eval_fraction = 1.0f / FRACTION, .seed = 3};
     const qn_gguf_str texts[] = {whole_text()};
     MUST(qn_trainer_create_lora(&o, &(qn_lora_options){.base = base, .rank = 4, .alpha = 7}, texts, 1, &other, err));
-    REFUSED(invalid, qn_trainer_load(other, saved, err), "another text");
+    REFUSED(invalid, qn_trainer_load(other, saved, err), "lora-alpha is 7, 6 in the checkpoint");
     qn_trainer_destroy(other);
 }
 

@@ -26,6 +26,17 @@ wait $! 2>/dev/null
 expect 0 "$quern" train "$work/text" --lora "$base" -o "$work/b.gguf" $train -t 2 --checkpoint "$work/ckpt" --resume
 cmp -s "$work/a.gguf" "$work/b.gguf" || bad "the adapter of a resumed run differs"
 
+# Another training than the checkpoint's: what differs is named. The other base has the shapes and the size of this one.
+expect 0 "$quern" synth "$work/like.gguf" --arch qwen3 --layers 2 --embd 256 --heads 4 --kv-heads 2 --ff 256 --vocab-size 400 --ctx 128 --type Q4_K_M --seed 77
+[ "$(wc -c <"$base")" -eq "$(wc -c <"$work/like.gguf")" ] || bad "bases of one shape differ in size"
+go_on="-o $work/x.gguf $train --checkpoint $work/ckpt --resume"
+expect 1 "$quern" train "$work/text" --lora "$work/like.gguf" $go_on;            one_line "ckpt belongs to another base model"
+expect 1 "$quern" train "$work/text" --lora "$base" $go_on --lora-alpha 9;       one_line "lora-alpha is 9, 8 in the checkpoint"
+expect 1 "$quern" train "$work/text" --lora "$base" $go_on --lora-r 2;           one_line "lora-r is 2, 4 in the checkpoint"
+expect 1 "$quern" train "$work/text" --lora "$base" $go_on --lora-targets '*.attn_q'; one_line "lora-targets"
+echo "another text, which is much shorter than the one above is, but long enough to fill a window." >"$work/text2"
+expect 1 "$quern" train "$work/text2" --lora "$base" $go_on;                     one_line "ckpt belongs to another text"
+
 # Run: it changes what is said; at scale 0 it does not; merged in F32 it nearly does the same.
 tokens=1,40,60,80,100,120
 expect 0 "$quern" eval "$base" --tokens $tokens -o "$work/plain.npy"

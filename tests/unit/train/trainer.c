@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <quern/gguf.h>
+#include <quern/safetensors.h>
 #include <quern/train.h>
 
 #include "train/train.h"
@@ -533,6 +534,111 @@ static void bad_options(void **state)
     qn_trainer_destroy(t);
 }
 
+/* ---- whose a checkpoint is ---- */
+
+#define OLD_PATH QN_BUILD_DIR "/t_train_trainer_old.safetensors"
+#define NEW_PATH QN_BUILD_DIR "/t_train_trainer_new.safetensors"
+
+static qn_trainer *adapter(const char *base, int32_t rank, float alpha, const char *targets)
+{
+    const qn_train_options o = {.n_ctx = 24, .n_batch = 4, .n_steps = 12, .n_threads = 1};
+    const qn_gguf_str text = make_text();
+    qn_trainer *t = NULL;
+    qn_error err;
+    const qn_lora_options lora = {.base = base, .rank = rank, .alpha = alpha, .targets = targets};
+    if (qn_trainer_create_lora(&o, &lora, &text, 1, &t, &err) != QN_OK) fail_msg("%s", err.text);
+    return t;
+}
+
+static qn_trainer *shaped(const char *template, const qn_special_token *special)
+{
+    const qn_gguf_str text = make_text();
+    const qn_train_corpus c = {
+        .texts = &text, .n_texts = 1, .chat_template = template, .special = special, .n_special = special != NULL};
+    qn_trainer *t = NULL;
+    qn_error err;
+    if (qn_trainer_create_corpus(&tiny, NULL, &c, &t, &err) != QN_OK) fail_msg("%s", err.text);
+    return t;
+}
+
+/* The file loads, or is refused in these words. Ends the trainer. */
+static void belongs(qn_trainer *t, const char *path, const char *text)
+{
+    qn_error err = {0};
+    const qn_status status = qn_trainer_load(t, path, &err);
+    if (text ? status != QN_STATUS_invalid || !strstr(err.text, text) : status != QN_OK)
+        fail_msg("%s, \"%s\", where \"%s\" is expected", qn_status_name(status), err.text, text ? text : "");
+    qn_trainer_destroy(t);
+}
+
+/* The file as it was written when one hash stood for all. */
+static void write_old(const qn_trainer *t, const char *from, const char *to)
+{
+    static const char *const keys[] = {"format", "options", "step"};
+    char hash[32];
+    qn_safetensors *f = NULL;
+    qn_safetensors_writer *w = NULL;
+    assert_int_equal(qn_safetensors_open(from, NULL, &f, NULL), QN_OK);
+    assert_int_equal(qn_safetensors_writer_create(to, &w, NULL), QN_OK);
+    for (int i = 0; i < 3; i++) qn_safetensors_write_meta(w, keys[i], qn_safetensors_meta_find(f, keys[i])->value);
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->data.joined_hash);
+    qn_safetensors_write_meta(w, "text", hash);
+    const size_t n = qn_safetensors_n_tensors(f);
+    for (size_t i = 0; i < n; i++) {
+        const qn_safetensors_tensor *x = qn_safetensors_tensor_get(f, i);
+        qn_safetensors_declare(w, x->name, x->dtype, &x->shape);
+    }
+    for (size_t i; (i = qn_safetensors_writer_next(w)) < n;) {
+        const qn_safetensors_tensor *x = qn_safetensors_tensor_get(f, i);
+        qn_safetensors_write_data(w, x->data, x->size_bytes);
+    }
+    assert_int_equal(qn_safetensors_writer_commit(w, NULL), QN_OK);
+    qn_safetensors_close(f);
+}
+
+/* What differs is named, and bases of one shape and size, whose norms are all 1, are not one. */
+static void whose_a_checkpoint_is(void **state)
+{
+    (void)state;
+    static const char *const bases[] = {QN_BUILD_DIR "/t_train_trainer_1.gguf", QN_BUILD_DIR "/t_train_trainer_2.gguf"};
+    static const qn_special_token end[] = {{"<|end|>", QN_TOKEN_control}}, other[] = {{"<|fin|>", QN_TOKEN_control}};
+    qn_error err;
+    for (int i = 0; i < 2; i++) {
+        qn_train_options o = tiny;
+        o.seed += (uint64_t)i;
+        qn_trainer *t = create(&o);
+        if (qn_trainer_export(t, bases[i], "F32", NULL, &err) != QN_OK) fail_msg("%s", err.text);
+        qn_trainer_destroy(t);
+    }
+    qn_trainer *t = adapter(bases[0], 4, 8, NULL);
+    (void)step(t);
+    if (qn_trainer_save(t, NEW_PATH, &err) != QN_OK) fail_msg("%s", err.text);
+    write_old(t, NEW_PATH, OLD_PATH);
+    qn_trainer_destroy(t);
+    belongs(adapter(bases[0], 4, 8, NULL), NEW_PATH, NULL);
+    belongs(adapter(bases[1], 4, 8, NULL), NEW_PATH, "belongs to another base model");
+    belongs(adapter(bases[0], 8, 8, NULL), NEW_PATH, "other options: lora-r is 8, 4 in the checkpoint");
+    belongs(adapter(bases[0], 4, 16, NULL), NEW_PATH, "other options: lora-alpha is 16, 8 in the checkpoint");
+    belongs(adapter(bases[0], 4, 8, "*.attn_q"), NEW_PATH, "other layers (lora-targets)");
+    belongs(adapter(bases[0], 4, 8, NULL), OLD_PATH, NULL);
+    belongs(adapter(bases[0], 4, 16, NULL), OLD_PATH,
+            "another text, or to another base model, chat template or lora-alpha");
+
+    t = shaped("{{ bos_token }}", end);
+    if (qn_trainer_save(t, NEW_PATH, &err) != QN_OK) fail_msg("%s", err.text);
+    write_old(t, NEW_PATH, OLD_PATH);
+    qn_trainer_destroy(t);
+    belongs(shaped("{{ bos_token }}", end), NEW_PATH, NULL);
+    belongs(shaped("{{ eos_token }}", end), NEW_PATH, "belongs to another chat template");
+    belongs(shaped(NULL, end), NEW_PATH, "belongs to another chat template");
+    belongs(shaped("{{ bos_token }}", other), NEW_PATH, "belongs to other special tokens");
+    belongs(shaped("{{ bos_token }}", end), OLD_PATH, NULL);
+    belongs(shaped("{{ bos_token }}", other), OLD_PATH, "another text, chat template or other special tokens");
+    for (int i = 0; i < 2; i++) unlink(bases[i]);
+    unlink(NEW_PATH);
+    unlink(OLD_PATH);
+}
+
 static void foreign_checkpoints(void **state)
 {
     (void)state;
@@ -592,6 +698,7 @@ int main(void)
         cmocka_unit_test(nothing_new_from_step_2),
         cmocka_unit_test(same_losses),
         cmocka_unit_test(bad_options),
+        cmocka_unit_test(whose_a_checkpoint_is),
         cmocka_unit_test(foreign_checkpoints),
         cmocka_unit_test(grad_checkpointing),
         cmocka_unit_test(bf16),
