@@ -486,10 +486,9 @@ static int train(run *r)
     r->start_ns = cli_now_ns();
     r->first_step = r->info.step;
     r->held = NAN;
-    for (int32_t step = r->info.step; step < r->info.n_steps && status == CLI_OK; step++) {
+    /* asked before the first step too: the checkpoint may be that of a training that ended so */
+    for (int32_t step = r->info.step; step < r->info.n_steps && status == CLI_OK && !out_of_patience(r); step++)
         status = advance(r);
-        if (out_of_patience(r)) break;
-    }
     clear_line(r);
     if (status == CLI_OK) draw(r);
     if (status == CLI_INTERRUPTED) say_interrupted(r);

@@ -59,6 +59,14 @@ for options in "--checkpoint $work/int.ckpt" ""; do
 done
 [ -s "$work/int.ckpt" ] || bad "no checkpoint of an interrupted training"
 
+# A training that ran out of patience has ended: gone on with, it writes the same model and learns nothing more.
+lost="--layers 1 --embd 32 --heads 2 --ctx 32 --vocab-size 300 --steps 400 --lr 0.1 --min-lr 0.1 --warmup 1 --eval-every 1 --patience 1 -t 1"
+expect 0 "$quern" train "$work/text" -o "$work/p.gguf" $lost --checkpoint "$work/p.ckpt" --log "$work/p.csv"
+[ "$(wc -l <"$work/p.csv")" -lt 400 ] || bad "patience never ended"
+cp "$work/p.csv" "$work/p1.csv"
+expect 0 "$quern" train "$work/text" -o "$work/q.gguf" $lost --checkpoint "$work/p.ckpt" --log "$work/p.csv" --resume
+cmp -s "$work/p.csv" "$work/p1.csv" || bad "a training out of patience went on: $(wc -l <"$work/p1.csv") lines, then $(wc -l <"$work/p.csv")"
+cmp -s "$work/p.gguf" "$work/q.gguf" || bad "a training out of patience wrote another model"
 # The same by a file of options; the command line counts more. Quantized: smaller.
 { echo "# a comment"; echo "text = $work/text"; echo "output = $work/none.gguf"; echo "tied = true"; echo
   echo "$shape --steps 12" | sed 's/--\([a-z-]*\) \([^ ]*\) */\1 = \2\n/g'; } >"$work/conf"
