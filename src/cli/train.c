@@ -65,6 +65,8 @@ typedef struct run {
     train_log log;
     bool on_terminal, shown;
     bool lost_log, lost_curve;            /* could not be written: the training goes on without */
+    bool lost_checkpoint, checkpoint_due; /* one could not be written; nor could the latest */
+    int32_t kept_step;                    /* that the checkpoint has; 0: there is none */
     double peak;                          /* operations a second; 0: not measured */
     int64_t start_ns, shown_ns, pause_ns; /* pause: spent on evaluations and files */
     int32_t first_step, shown_step;
@@ -403,11 +405,24 @@ static int evaluate(run *r)
     return CLI_OK;
 }
 
-static int save(run *r)
+/* A disk that is full for a while must not cost what was learnt: that is said once, and the next one is tried. */
+static void save(run *r)
 {
     qn_error err;
-    if (!r->c->checkpoint || qn_trainer_save(r->trainer, r->c->checkpoint, &err) == QN_OK) return CLI_OK;
-    return cli_fail_error(&err);
+    qn_train_info i;
+    if (!r->c->checkpoint) return;
+    if (qn_trainer_save(r->trainer, r->c->checkpoint, &err) == QN_OK) {
+        qn_trainer_get_info(r->trainer, &i);
+        r->kept_step = i.step;
+        r->checkpoint_due = false;
+        return;
+    }
+    if (!r->lost_checkpoint) {
+        clear_line(r);
+        (void)cli_fail_error(&err);
+        cli_note("the checkpoint could not be written; the training goes on, and the next one will be tried");
+    }
+    r->lost_checkpoint = r->checkpoint_due = true;
 }
 
 static void draw(run *r)
@@ -439,12 +454,12 @@ static int advance(run *r)
     if (status == CLI_OK && !r->lost_log)
         r->lost_log =
             train_log_add(&r->log, &(train_row){s.step, s.lr, s.loss, s.grad_norm, eval_due ? r->held : NAN}) != CLI_OK;
-    if (status == CLI_OK && (s.step % save_every == 0 || last || cli_interrupted())) status = save(r);
+    const bool stop = cli_interrupted(); /* asked once: what comes after this is for the next step */
+    if (status == CLI_OK && (s.step % save_every == 0 || last || stop)) save(r);
     if (status == CLI_OK && eval_due) draw(r);
     r->pause_ns += cli_now_ns() - before;
     if (status == CLI_OK) say_step(r, &s, eval_due || s.step % twentieth == 0 || last);
-    if (status == CLI_OK && cli_interrupted()) return CLI_INTERRUPTED;
-    return status;
+    return status == CLI_OK && stop ? CLI_INTERRUPTED : status;
 }
 
 /* From steps alone, so that a run that was interrupted ends where it would have. */
@@ -459,7 +474,13 @@ static void say_interrupted(const run *r)
 {
     qn_train_info i;
     qn_trainer_get_info(r->trainer, &i);
-    if (r->c->checkpoint)
+    if (r->checkpoint_due && r->kept_step)
+        cli_note("interrupted after step %d of %d; %s could not be written since, and keeps step %d", i.step, i.n_steps,
+                 r->c->checkpoint, r->kept_step);
+    else if (r->checkpoint_due)
+        cli_note("interrupted after step %d of %d; nothing of it is kept: %s could not be written", i.step, i.n_steps,
+                 r->c->checkpoint);
+    else if (r->c->checkpoint)
         cli_note("interrupted; %s keeps step %d of %d: the same command with --resume goes on from there",
                  r->c->checkpoint, i.step, i.n_steps);
     else
@@ -496,6 +517,29 @@ static int train(run *r)
     return status;
 }
 
+/* The model; or, where that fails, at least a checkpoint that it can be written from. */
+static int export(run *r)
+{
+    const command *c = r->c;
+    qn_error err;
+    qn_trainer_get_info(r->trainer, &r->info);
+    if (qn_trainer_export(r->trainer, c->out, c->type || c->lora.base ? c->type : "F16", c->name, &err) != QN_OK) {
+        const int status = cli_fail_error(&err);
+        if (c->checkpoint && r->kept_step != r->info.step) save(r);
+        if (c->checkpoint && r->kept_step == r->info.step)
+            cli_note("%s keeps what was learnt: the same command with --resume and another -o writes the model",
+                     c->checkpoint);
+        return status;
+    }
+    qn_metrics metrics;
+    qn_metrics_snapshot(&metrics);
+    fprintf(stderr, "%s: weights of step %d", c->out, r->info.best_step ? r->info.best_step : r->info.step);
+    if (r->info.best_step) fprintf(stderr, ", %.4f bits per byte held out", r->info.best_bits_per_byte);
+    fprintf(stderr, "; %.0f MiB of memory at most\n", (double)metrics.peak_bytes / (1 << 20));
+    /* which was said where it happened */
+    return r->lost_log || r->lost_curve || r->lost_checkpoint ? CLI_FAILED : CLI_OK;
+}
+
 int cli_command_train(int argc, char **argv)
 {
     static const char *paths[MAX_TEXTS + CLI_MAX_STRINGS];
@@ -503,7 +547,6 @@ int cli_command_train(int argc, char **argv)
     run r = {.c = &c, .on_terminal = isatty(STDERR_FILENO)};
     char *config_text = NULL;
     int n = 0;
-    qn_error err;
     int status = parse(&c, argc, argv, paths, &n, &config_text);
     const char *const written[] = {c.out, c.checkpoint, c.log, c.curve};
     for (int i = 0; i < CLI_N(written) && status < 0; i++)
@@ -513,21 +556,10 @@ int cli_command_train(int argc, char **argv)
         if (status == CLI_OK) status = create(&r, paths, n);
         if (status == CLI_OK) {
             qn_trainer_get_info(r.trainer, &r.info);
+            r.kept_step = r.info.step;
             status = train(&r);
         }
-        if (status == CLI_OK &&
-            qn_trainer_export(r.trainer, c.out, c.type || c.lora.base ? c.type : "F16", c.name, &err) != QN_OK)
-            status = cli_fail_error(&err);
-        if (status == CLI_OK) {
-            qn_trainer_get_info(r.trainer, &r.info);
-            qn_metrics metrics;
-            qn_metrics_snapshot(&metrics);
-            fprintf(stderr, "%s: weights of step %d", c.out, r.info.best_step ? r.info.best_step : r.info.step);
-            if (r.info.best_step) fprintf(stderr, ", %.4f bits per byte held out", r.info.best_bits_per_byte);
-            fprintf(stderr, "; %.0f MiB of memory at most\n", (double)metrics.peak_bytes / (1 << 20));
-        }
-        if (status == CLI_OK && (r.lost_log || r.lost_curve))
-            status = CLI_FAILED; /* which was said where it happened */
+        if (status == CLI_OK) status = export(&r);
         status = cli_recording_stop(&c.recording, status);
         qn_trainer_destroy(r.trainer);
     }

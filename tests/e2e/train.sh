@@ -145,5 +145,38 @@ done
 [ $? -eq 1 ] || bad "status of a training that lost its curve"
 [ "$(grep -c "^quern train: .*too long" "$work/err")" -eq 1 ] || { bad "a lost curve:"; cat "$work/err"; }
 expect 0 "$quern" run "$work/x.gguf" "a" -n 2 -q
+# And a checkpoint that cannot, which is said once; and one that can outlives a model that cannot.
+if [ -e /dev/full ]; then
+    rm -f "$work/x.gguf"
+    "$quern" train "$work/text" $shape --steps 6 -o "$work/x.gguf" --checkpoint /dev/full --checkpoint-every 1 >/dev/null 2>"$work/err"
+    [ $? -eq 1 ] || bad "status of a training that lost its checkpoint"
+    [ "$(grep -c "No space left" "$work/err")" -eq 1 ] && [ "$(grep -c "the training goes on" "$work/err")" -eq 1 ] || { bad "a lost checkpoint:"; cat "$work/err"; }
+    expect 0 "$quern" run "$work/x.gguf" "a" -n 2 -q
+    "$quern" train "$work/text" $shape --steps 7 -o /dev/full --checkpoint "$work/keep.ckpt" --checkpoint-every 5 >/dev/null 2>"$work/err"
+    [ $? -eq 1 ] || bad "status of a training that lost its model"
+    grep -q "keep.ckpt keeps what was learnt" "$work/err" || { bad "a lost model:"; cat "$work/err"; }
+    expect 0 "$quern" train "$work/text" $shape --steps 7 -o "$work/y.gguf" --checkpoint "$work/keep.ckpt" --resume
+    expect 0 "$quern" train "$work/text" $shape --steps 7 -o "$work/z.gguf"
+    cmp -s "$work/y.gguf" "$work/z.gguf" || bad "the model from a kept checkpoint differs"
+fi
+# A folder that goes away and comes back: the next checkpoint is tried. What an interrupted training says is what there is.
+for back in 0 1; do
+    mkdir "$work/folder"
+    "$quern" train "$work/text" -o "$work/x.gguf" $shape --steps 100000 -t 1 --checkpoint "$work/folder/c" --checkpoint-every 20 2>"$work/err" &
+    for i in $(seq 600); do [ -s "$work/folder/c" ] && break; sleep 0.1; done
+    mv "$work/folder" "$work/away"
+    for i in $(seq 600); do grep -q "the training goes on" "$work/err" && break; sleep 0.1; done
+    if [ $back -eq 1 ]; then
+        rm "$work/away/c"
+        mv "$work/away" "$work/folder"
+        for i in $(seq 600); do [ -s "$work/folder/c" ] && break; sleep 0.1; done
+    fi
+    kill -INT $!
+    wait $!
+    [ $? -eq 130 ] || bad "status of an interrupted training that lost a checkpoint"
+    tail -n 1 "$work/err" >"$work/last"; mv "$work/last" "$work/err"
+    if [ $back -eq 1 ]; then one_line "interrupted; $work/folder/c keeps step" "--resume"; else one_line "could not be written since, and keeps step"; fi
+    rm -rf "$work/away" "$work/folder"
+done
 ls "$work" | grep -q tmp && bad "temporary files: $(ls "$work")"
 finish
