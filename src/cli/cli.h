@@ -168,6 +168,8 @@ void cli_interrupts_ask(void);
 void cli_clear_interrupt(void);
 /* For a command that runs until it is ended: SIGTERM interrupts too, and a reader that went away does not. */
 void cli_catch_termination(void);
+/* For a command that can end early and keep what it has: the first SIGTERM or SIGHUP interrupts, as Ctrl-C does. */
+void cli_catch_stop(void);
 /* SIGHUP is noted from here on. Whether one came since the last call. */
 bool cli_hung_up(void);
 

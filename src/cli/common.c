@@ -306,6 +306,19 @@ void cli_catch_termination(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
+static void on_stop(int signal_number)
+{
+    interrupted = 1;
+    signal(signal_number, SIG_DFL);
+}
+
+void cli_catch_stop(void)
+{
+    static const int signals[] = {SIGTERM, SIGHUP};
+    for (int i = 0; i < CLI_N(signals); i++)
+        if (signal(signals[i], on_stop) == SIG_IGN) signal(signals[i], SIG_IGN); /* under nohup */
+}
+
 static volatile sig_atomic_t hung_up;
 
 static void on_hangup(int signal_number)

@@ -557,6 +557,7 @@ int cli_command_train(int argc, char **argv)
         if (status == CLI_OK) {
             qn_trainer_get_info(r.trainer, &r.info);
             r.kept_step = r.info.step;
+            cli_catch_stop();
             status = train(&r);
         }
         if (status == CLI_OK) status = export(&r);

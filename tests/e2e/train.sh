@@ -59,6 +59,20 @@ for options in "--checkpoint $work/int.ckpt" ""; do
 done
 [ -s "$work/int.ckpt" ] || bad "no checkpoint of an interrupted training"
 
+# So do SIGTERM and SIGHUP, unless the latter is ignored already, as under nohup.
+for signal in TERM HUP; do
+    case $signal-$(awk '/^SigIgn/ { print $2 }' /proc/self/status) in HUP-*[13579bdf]) continue ;; esac
+    rm -f "$work/int.ckpt"
+    "$quern" train "$work/text" -o "$work/x.gguf" $shape --steps 100000 -t 1 --checkpoint "$work/int.ckpt" 2>"$work/err" &
+    for i in $(seq 600); do grep -q "^step " "$work/err" && break; sleep 0.1; done
+    kill -$signal $!
+    wait $!
+    [ $? -eq 130 ] || bad "status of a training that SIG$signal ended"
+    tail -n 1 "$work/err" >"$work/last"; mv "$work/last" "$work/err"
+    one_line "interrupted; $work/int.ckpt keeps step" "--resume"
+    [ -s "$work/int.ckpt" ] || bad "no checkpoint after SIG$signal"
+done
+
 # A training that ran out of patience has ended: gone on with, it writes the same model and learns nothing more.
 lost="--layers 1 --embd 32 --heads 2 --ctx 32 --vocab-size 300 --steps 400 --lr 0.1 --min-lr 0.1 --warmup 1 --eval-every 1 --patience 1 -t 1"
 expect 0 "$quern" train "$work/text" -o "$work/p.gguf" $lost --checkpoint "$work/p.ckpt" --log "$work/p.csv"
