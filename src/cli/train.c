@@ -182,6 +182,8 @@ static int parse(command *c, int argc, char **argv, const char **args, int *n_ar
     if (c->recording.phase || c->recording.tokens)
         return cli_bad_usage("--trace-phase and --trace-tokens choose steps of a run; a training has none of these");
     if (c->checkpoint_every && !c->checkpoint) return cli_bad_usage("--checkpoint-every needs --checkpoint FILE");
+    if (c->patience && c->given[GIVEN_eval_fraction] && c->train.eval_fraction <= 0)
+        return cli_bad_usage("--patience counts evaluations: with --eval-fraction 0 there are none");
     if (c->resume && !c->checkpoint) return cli_bad_usage("--resume needs --checkpoint FILE");
     struct stat st;
     if (c->checkpoint && !c->resume && stat(c->checkpoint, &st) == 0 && S_ISREG(st.st_mode))

@@ -81,6 +81,8 @@ cp "$work/p.csv" "$work/p1.csv"
 expect 0 "$quern" train "$work/text" -o "$work/q.gguf" $lost --checkpoint "$work/p.ckpt" --log "$work/p.csv" --resume
 cmp -s "$work/p.csv" "$work/p1.csv" || bad "a training out of patience went on: $(wc -l <"$work/p1.csv") lines, then $(wc -l <"$work/p.csv")"
 cmp -s "$work/p.gguf" "$work/q.gguf" || bad "a training out of patience wrote another model"
+expect 2 "$quern" train "$work/text" -o "$work/x.gguf" $shape --patience 2 --eval-fraction 0; one_line "--patience" "--eval-fraction 0"
+
 # The same by a file of options; the command line counts more. Quantized: smaller.
 { echo "# a comment"; echo "text = $work/text"; echo "output = $work/none.gguf"; echo "tied = true"; echo
   echo "$shape --steps 12" | sed 's/--\([a-z-]*\) \([^ ]*\) */\1 = \2\n/g'; } >"$work/conf"
