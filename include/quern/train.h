@@ -87,10 +87,12 @@ typedef struct qn_train_options {
     /* Devices as qn_context_options.backend (quern/array.h) takes them: weights, activations and the optimizer's state
      * lie on the first, "opencl:0,cpu". An adapter is trained on "cpu" alone. NULL: "cpu". */
     const char *backend;
-    /* a name of qn_architectures (quern/engine.h) whose steps all have gradients: not a mixture of experts, not an
-     * encoder; a checkpoint must have the same; NULL: llama */
-    const char *arch;
+    const char *arch; /* a name of qn_train_architectures; a checkpoint must have the same; NULL: llama */
 } qn_train_options;
+
+/* Those of qn_architectures (quern/engine.h) that can be trained from nothing, NULL-terminated: their steps all have
+ * gradients, as those of mixtures of experts do not, and predict the next token, as encoders do not. */
+QN_API const char *const *qn_train_architectures(void);
 
 typedef struct qn_trainer qn_trainer;
 

@@ -110,7 +110,7 @@ static int fill_options(command *c, cli_option *o)
         {"type", 0, CLI_STRING, &c->type, "TYPE",
          "type of its weights (default: F16); with --lora F32 (default), F16 or BF16", 0, 0, NULL},
         {"name", 0, CLI_STRING, &c->name, "NAME", "the model's name", 0, 0, NULL},
-        {"arch", 0, CLI_STRING, &c->train.arch, "ARCH", "its architecture (default: llama)", 0, 0, NULL},
+        {"arch", 0, CLI_STRING, &c->train.arch, "TRAIN_ARCH", "its architecture (default: llama)", 0, 0, NULL},
         QN_TRAIN_ROWS(ROW){"lora", 0, CLI_STRING, &c->lora.base, "BASE.gguf",
                            "train a low-rank adapter for this model, of any type, and write that", 0, 0, NULL},
         {"lora-r", 0, CLI_INT, &c->lora.rank, "N", "rank of its matrices (default: 8)", 1, 65536, NULL},

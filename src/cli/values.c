@@ -5,6 +5,7 @@
 #include <quern/engine.h>
 #include <quern/machine.h>
 #include <quern/text.h>
+#include <quern/train.h>
 #include <string.h>
 #include <strings.h>
 

@@ -3,6 +3,8 @@
  * its loss. */
 #include "lm/decoder.h"
 #include "train/lora.h"
+#include <pthread.h>
+#include <quern/engine.h>
 #include <quern/ops.h>
 
 static qn_decoder_options decoder_of(const qn_trainer *t)
@@ -32,6 +34,35 @@ qn_status qn__lm_trainable(const qn_model *m, qn_error *err)
                        "tokens of this %s see what comes after them; training predicts the next token", m->arch->name);
     return qn__lm_check(m, err);
 }
+
+/* ---- which architectures ---- */
+
+enum { MAX_ARCHS = 512 };
+static const char *trainable[MAX_ARCHS + 1];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* By a small model of each, planned and never made. */
+static void find_trainable(void)
+{
+    int n = 0;
+    for (const char *const *name = qn_architectures(); *name && n < MAX_ARCHS; name++) {
+        qn_train_options o;
+        qn_model *m = NULL;
+        if (qn__train_resolve(&(qn_train_options){.arch = *name, .n_vocab = 512}, &o, NULL) != QN_OK) continue;
+        const qn_trainer t = {.o = o, .data.n_vocab = o.n_vocab};
+        const qn_decoder_options options = decoder_of(&t);
+        if (qn__decoder_plan(&options, &m, NULL) == QN_OK && qn__lm_trainable(m, NULL) == QN_OK) trainable[n++] = *name;
+        qn__model_free(m);
+    }
+}
+
+const char *const *qn_train_architectures(void)
+{
+    pthread_once(&once, find_trainable);
+    return trainable;
+}
+
+/* ---- the model ---- */
 
 qn_status qn__lm_plan(qn_trainer *t, qn_error *err)
 {

@@ -110,6 +110,9 @@ expect 0 "$quern" run "$work/h.gguf" "the cat" -n 5 --temp 0
 expect 0 "$quern" train "$work/text" -o "$work/i.gguf" --lora "$work/h.gguf" --ctx 20 --batch 2 --steps 2
 expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --steps 8 --resume --checkpoint "$work/h.ckpt"; one_line "arch=stablelm is in the checkpoint, and not asked for"
 expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --arch qwen3moe; one_line "this qwen3moe is a mixture of experts; linear_experts has no gradient"
+"$quern" train --help >"$work/out"
+grep -q stablelm "$work/out" || bad "--help does not list stablelm"
+grep -qE "qwen3moe|modern-bert" "$work/out" && bad "--help lists what cannot be trained"
 # A weight of three dimensions.
 expect 0 "$quern" train "$work/text" -o "$work/n.gguf" $shape --arch gemma3n --steps 2 --type Q8_0
 expect 0 "$quern" inspect "$work/n.gguf" --verify

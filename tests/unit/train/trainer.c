@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <quern/engine.h>
 #include <quern/gguf.h>
 #include <quern/safetensors.h>
 #include <quern/train.h>
@@ -534,6 +535,30 @@ static void bad_options(void **state)
     qn_trainer_destroy(t);
 }
 
+/* Listed are those of which a trainer can be made, and no others. */
+static void architectures_are_those_that_train(void **state)
+{
+    (void)state;
+    int n = 0, n_listed = 0;
+    for (const char *const *name = qn_train_architectures(); *name; name++) n_listed++;
+    for (const char *const *name = qn_architectures(); *name; name++) {
+        const char *const *listed = qn_train_architectures();
+        while (*listed && strcmp(*listed, *name) != 0) listed++;
+        qn_train_options o = tiny;
+        o.arch = *name;
+        const qn_gguf_str text = make_text();
+        qn_trainer *t = NULL;
+        qn_error err = {0};
+        const qn_status status = qn_trainer_create(&o, &text, 1, &t, &err);
+        if ((status == QN_OK) != (*listed != NULL))
+            fail_msg("%s is %slisted: %s", *name, *listed ? "" : "not ", status == QN_OK ? "it trains" : err.text);
+        qn_trainer_destroy(t);
+        n += status == QN_OK;
+    }
+    assert_int_equal(n, n_listed);
+    assert_true(n > 40);
+}
+
 /* ---- whose a checkpoint is ---- */
 
 #define OLD_PATH QN_BUILD_DIR "/t_train_trainer_old.safetensors"
@@ -698,6 +723,7 @@ int main(void)
         cmocka_unit_test(nothing_new_from_step_2),
         cmocka_unit_test(same_losses),
         cmocka_unit_test(bad_options),
+        cmocka_unit_test(architectures_are_those_that_train),
         cmocka_unit_test(whose_a_checkpoint_is),
         cmocka_unit_test(foreign_checkpoints),
         cmocka_unit_test(grad_checkpointing),
