@@ -69,8 +69,10 @@ static void name_of(const loader *l, size_t text, char *out, size_t size)
 /* The samples of every line of a text; the last lines are held out. */
 static qn_status load_text(loader *l, size_t index)
 {
-    const qn_gguf_str *text = &l->s->corpus->texts[index];
+    qn_gguf_str whole = l->s->corpus->texts[index];
+    const qn_gguf_str *text = &whole;
     const qn_chat_options options = {.bos = l->bos, .eos = l->eos};
+    if (whole.len >= 3 && memcmp(whole.data, "\xef\xbb\xbf", 3) == 0) whole.data += 3, whole.len -= 3; /* a BOM */
     const size_t n = count_lines(text);
     const size_t learnt = n - (size_t)((double)n * (double)l->s->o->eval_fraction);
     size_t at = 0, number = 0;

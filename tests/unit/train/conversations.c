@@ -324,6 +324,21 @@ static void turns_must_end(void **state)
     qn_trainer_destroy(t);
 }
 
+/* A byte order mark, which editors leave at the beginning, is no part of the first line. */
+static void a_byte_order_mark_is_skipped(void **state)
+{
+    (void)state;
+    static const char lines[] = "\xef\xbb\xbf" LINE(TURN("a", "b")) LINE(TURN("c", "d"));
+    qn_train_options o = tiny;
+    o.n_vocab = 0, o.n_ctx = 96;
+    qn_trainer *t[2] = {NULL, NULL};
+    qn_error err;
+    for (int i = 0; i < 2; i++)
+        if (try_lines(&o, lines + 3 * i, &t[i], &err) != QN_OK) fail_msg("%s", err.text);
+    assert_true(t[0]->data.text_hash == t[1]->data.text_hash);
+    for (int i = 0; i < 2; i++) qn_trainer_destroy(t[i]);
+}
+
 /* ---- the same bits ---- */
 
 static void resumed_and_on_threads(void **state)
@@ -447,6 +462,7 @@ int main(void)
         cmocka_unit_test(cut_by_rule),
         cmocka_unit_test(errors_name_lines),
         cmocka_unit_test(turns_must_end),
+        cmocka_unit_test(a_byte_order_mark_is_skipped),
         cmocka_unit_test(resumed_and_on_threads),
         cmocka_unit_test(adapters_begin_as_their_base),
         cmocka_unit_test(texts_spell_tokens),
