@@ -4,6 +4,7 @@
 #include "grammar_rig.h"
 
 #include "base/str.h"
+#include "text/utf8.h"
 
 #include <math.h>
 #include <time.h>
