@@ -27,6 +27,7 @@ static const char *refusal(const qn_node *n, bool changes)
     const qn_node *from = qn__tap_computed(n);
     const qn_op_kind kind = qn__op_info(from->op)->kind;
     if (from->op == QN_OP_input) return "is an input";
+    if (from->op == QN_OP_empty) return "is memory that is written later, with no values of its own";
     if (from->op == QN_OP_param) return "is a weight or a cache, not a value that is computed";
     if (kind == QN_KIND_transfer || strchr(n->name, '@')) return "is a copy for another backend: tap the value itself";
     if (changes && n->root->op == QN_OP_param) return "lies in the cache: change what is written there";

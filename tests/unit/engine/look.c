@@ -16,6 +16,7 @@ typedef struct watcher {
     const qn_token *tokens;
     int n_tokens;
     float keys[64 * 16]; /* what rope gave layer 0: [n_tokens, 2 heads * 8] */
+    char empty[96];      /* a tap of one that has no values yet; "": none was seen */
     bool embedding_seen, keys_seen, cache_seen, logits_seen;
     rig_row logits[2];
 } watcher;
@@ -82,7 +83,9 @@ static bool watch(void *ctx, const qn_node *node, bool after)
     float *x = malloc((size_t)n * sizeof(float));
     MUST(qn_session_read_node(w->s, node, x, n * sizeof(float), err));
     w->n_read++;
-    if (strcmp(qn_node_op_name(node), "set_rows") == 0) {
+    if (strcmp(qn_node_op_name(node), "empty") == 0) { /* whatever was in the memory */
+        snprintf(w->empty, sizeof w->empty, "%s=stats", qn_node_name(node));
+    } else if (strcmp(qn_node_op_name(node), "set_rows") == 0) {
         w->n_updates++;
         look_at_cache(w, x);
     } else if (strstr(qn_node_name(node), "_topk")) { /* numbers of experts, and what they are made of */
@@ -101,6 +104,7 @@ static bool watch(void *ctx, const qn_node *node, bool after)
 static void every_node(void **state)
 {
     (void)state;
+    int n_empty = 0; /* architectures with such a node */
     for (int a = 0; a < TINY_N_ARCHS; a++) {
         if (tiny_sees_ahead(tiny_archs[a])) continue;
         qn_engine *e = rig_open(&(tiny){.arch = tiny_archs[a], .n_head = tiny_is_latent(tiny_archs[a]) ? 2 : 0}, NULL);
@@ -137,9 +141,12 @@ static void every_node(void **state)
         MUST(qn_session_seq_remove(s, 0, 0, -1, err));
         rig_decode(s, items, 20);
         SAME(w.logits[1], rig_logits(s, 1));
+        if (w.empty[0]) REFUSED(invalid, qn_session_tap(s, w.empty, err), "written later");
+        n_empty += w.empty[0] != '\0';
         qn_session_destroy(s);
         qn_engine_close(e);
     }
+    assert_true(n_empty > 0);
 }
 
 static void over_two_backends(void **state)
