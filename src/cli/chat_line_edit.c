@@ -77,7 +77,7 @@ static bool take_mark(edit_line *l, const char *mark)
     const int n = (int)strlen(mark) - 1;
     while (l->n_ahead < n) {
         struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
-        if (memcmp(l->ahead, mark + 1, (size_t)l->n_ahead) != 0 || poll(&fd, 1, 20) <= 0) return false;
+        if (memcmp(l->ahead, mark + 1, (size_t)l->n_ahead) != 0 || poll(&fd, 1, 20) <= 0 || signal_came()) return false;
         unsigned char c;
         if (read(STDIN_FILENO, &c, 1) != 1) return false;
         l->ahead[l->n_ahead++] = c;

@@ -25,8 +25,11 @@ ssize_t chat_read_byte(unsigned char *c, bool (*came)(void))
         errno = EINTR;
     else
         n = ppoll(&fd, 1, NULL, &before);
-    const int why = errno;
+    int why = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
+    /* Ctrl-C empties the terminal's queue of what was typed, and while it does Linux may call an empty one readable:
+     * the read would wait for the next key. */
+    if (n >= 0 && came()) n = -1, why = EINTR;
     errno = why;
     return n < 0 ? -1 : read(STDIN_FILENO, c, 1);
 }
