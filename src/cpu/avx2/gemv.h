@@ -18,8 +18,9 @@
 /* From so many columns on panels are faster. GB/s of weights, from memory, one thread of a Zen 3, medians of three:
  * 5, 6, 8 columns of Q4_K 2.7, 2.9, 3.2 (panel 3.1, 3.0, 2.8), 12 columns 1.3 (2.3); 6, 8, 10 columns of Q4_0 4.0, 3.6,
  * 2.2 (2.8, 2.6, 2.2), of Q8_0 3.9, 3.2, 2.5 (3.0, 2.7, 2.5), 8 of IQ4_NL, Q5_0 and MXFP4 as fast as panels. */
-#define GEMV_COLS_MID 2
-#define GEMV_COLS_MAX 4
+#define GEMV_KERNELS(KERNEL, name) KERNEL(name, 2) KERNEL(name, 4)
+#define GEMV_COLS_MAX              4
+#define GEMV_COLS                  4
 enum {
     ROWS = 8,
     GEMV_PANEL_FROM = 5,

@@ -10,10 +10,11 @@
 #ifndef FN
 #define FN(name) qn__avxvnni_##name
 #endif
-#define GEMV_BLOCKS_ONLY /* floats: see avx2 */
+#define GEMV_BLOCKS_ONLY           /* floats: see avx2 */
 
-#define GEMV_COLS_MID    4
-#define GEMV_COLS_MAX    4
+#define GEMV_KERNELS(KERNEL, name) KERNEL(name, 4)
+#define GEMV_COLS_MAX              4
+#define GEMV_COLS                  4
 enum {
     ROWS = 8,
     GEMV_PANEL_FROM = 9,

@@ -10,8 +10,9 @@
  * sums of weights (for the columns' zero points) would cost as much as the products, so bytes are added first as
  * long as they stay below 256.
  *
- * A level's gemv.h defines FN(name), ROWS, how many columns its kernels take (GEMV_COLS_MID, GEMV_COLS_MAX), from
- * how many on a panel is faster (GEMV_PANEL_FROM, _EXACT for Q2_K and Q3_K, _32 for blocks of 32), DOT_MAX (the
+ * A level's gemv.h defines FN(name), ROWS, how many columns its kernels take beside those for one (GEMV_KERNELS, in
+ * rising order, the last GEMV_COLS_MAX; GEMV_COLS at a time where more are left than that), from how many on a panel
+ * is faster (GEMV_PANEL_FROM, _EXACT for Q2_K and Q3_K, _32 for blocks of 32), DOT_MAX (the
  * greatest byte whose products w_dot_8 adds exactly), and over its registers `words` and `reals` the functions w_...
  * and r_... that the files kernel/gemv_*.h use. Then it includes this. */
 #ifndef QN_CPU_KERNEL_GEMV_H
@@ -26,10 +27,13 @@
  * side, then their second blocks. y: a register a column, row r in lane r. */
 typedef void (*qn_gemv_fn)(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y);
 
+#define QN_GEMV_ROOM(name, cols) cols,
+enum { QN_GEMV_ROOMS = sizeof((char[]){1, GEMV_KERNELS(QN_GEMV_ROOM, )}) };
+
 typedef struct qn_gemv_kernel {
     int block;        /* elements */
     size_t act_bytes; /* of a column's block */
-    qn_gemv_fn fn[3]; /* for 1, GEMV_COLS_MID and GEMV_COLS_MAX columns */
+    qn_gemv_fn fn[QN_GEMV_ROOMS];
 } qn_gemv_kernel;
 
 /* A whole gemv slot: groups columns for the kernels there are, and distributes rows over the lanes. */
@@ -37,23 +41,18 @@ void FN(gemv)(const qn_mm_args *a, const qn_gemv_kernel *kernel);
 
 /* Defines mm_NAME from a function gemv_NAME(nc, ...). QN_GEMV_WITH_SINGLE: with a kernel of its own for a single
  * column. */
-#define QN_GEMV_COLS(name, how, cols) \
-    static void gemv_##name##_##how(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y) \
+#define QN_GEMV_COLS(name, cols) \
+    static void gemv_##name##_##cols(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y) \
     { \
         gemv_##name(cols, w, step, x, n, y); \
     }
-#if GEMV_COLS_MID == GEMV_COLS_MAX
-#define QN_GEMV_MAX(name) static const qn_gemv_fn gemv_##name##_max = gemv_##name##_mid;
-#else
-#define QN_GEMV_MAX(name) QN_GEMV_COLS(name, max, GEMV_COLS_MAX)
-#endif
-#define QN_GEMV(name, block, act) QN_GEMV_COLS(name, 1, 1) QN_GEMV_WITH_SINGLE(name, block, act, gemv_##name##_1)
+#define QN_GEMV_FN(name, cols)    gemv_##name##_##cols,
+#define QN_GEMV(name, block, act) QN_GEMV_COLS(name, 1) QN_GEMV_WITH_SINGLE(name, block, act, gemv_##name##_1)
 #define QN_GEMV_WITH_SINGLE(name, block, act, single) \
-    QN_GEMV_COLS(name, mid, GEMV_COLS_MID) \
-    QN_GEMV_MAX(name) \
+    GEMV_KERNELS(QN_GEMV_COLS, name) \
     static void mm_##name(const qn_mm_args *a) \
     { \
-        const qn_gemv_kernel kernel = {block, sizeof(act), {single, gemv_##name##_mid, gemv_##name##_max}}; \
+        const qn_gemv_kernel kernel = {block, sizeof(act), {single, GEMV_KERNELS(QN_GEMV_FN, name)}}; \
         FN(gemv)(a, &kernel); \
     }
 

@@ -66,13 +66,14 @@ static void interleave(const qn_mm_args *a, const qn_gemv_kernel *kernel, const 
 /* Where rows are too long for the tile, fewer columns are taken at a time. */
 void FN(gemv)(const qn_mm_args *a, const qn_gemv_kernel *kernel)
 {
-    static const int room[] = {1, GEMV_COLS_MID, GEMV_COLS_MAX};
+    static const int room[] = {1, GEMV_KERNELS(QN_GEMV_ROOM, )};
     const int64_t blocks = a->k / kernel->block;
     const int64_t fit = blocks > 0 ? QN_MM_TILE_BYTES / (int64_t)kernel->act_bytes / blocks : 1;
     int64_t n;
     for (int64_t c = 0; c < a->cols; c += n) {
-        const int64_t left = a->cols - c;
-        const int which = left > GEMV_COLS_MID && fit >= GEMV_COLS_MAX ? 2 : left > 1 && fit >= GEMV_COLS_MID ? 1 : 0;
+        const int64_t left = a->cols - c, most = left > GEMV_COLS_MAX ? GEMV_COLS : left;
+        int which = 0;
+        while (room[which] < most && room[which + 1] <= fit) which++;
         n = left < room[which] ? left : room[which];
         col_set x = {a->tile, kernel->fn[which], (int)n, (int32_t)c, blocks};
         if (which == 0)
