@@ -37,6 +37,8 @@ static const double CROWD_SECONDS = 0.06, CROWD_DECODES = 2;
  * than 20 ms nobody would notice. */
 static const double LONG_SECONDS = 20, LONG_STEPS = 3, LEAST_SECONDS = 0.02;
 static const double DEEP = 8192; /* tokens */
+/* What the first token beside streams is taken for at least, of one that is read alone. */
+static const double LEAST_BESIDE = 0.25;
 /* A machine that others use is half as fast now and then, for seconds: a step that took so much more than was expected
  * says that it is, and the next ones read less, so that who writes waits no longer than usual. Nobody notices that of
  * a step of less than LEAST_SECONDS. */
@@ -174,7 +176,9 @@ void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double depth, 
     if (!n_decoded) p->lost_s = p->lost_s > LOST_PART * seconds ? p->lost_s - LOST_PART * seconds : 0;
     if (!n_decoded && (p->least_s <= 0 || seconds < p->least_s)) p->least_s = seconds;
     /* Where all took longer, a token did so by as much as the rest. */
-    const double each = known ? token * fmin(times, SLOW) : (seconds - decode) / n_read;
+    double each = known ? token * fmin(times, SLOW) : (seconds - decode) / n_read;
+    /* What the streams took was measured when they were deeper, perhaps, and would leave next to nothing. */
+    if (!known && n_decoded && p->token_s[0] > 0) each = fmax(each, token * LEAST_BESIDE);
     if (each > 0) average_token(p, &p->token_s[n_decoded > 0], depth, each);
     if (n_decoded) p->since[k]++;
 }

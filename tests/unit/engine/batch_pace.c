@@ -150,6 +150,18 @@ static void alone_and_beside(void **state)
     assert_in_range(budget(&p, 0, 1, 0, 500), 149, 151);
 }
 
+/* A stream was deep in a long context when its steps were measured, and the one that writes now isn't: what a step with
+ * a prompt takes is hardly more than that, and a token of the prompt isn't taken for nothing. */
+static void after_a_deep_stream(void **state)
+{
+    (void)state;
+    qn_pace p = {0};
+    for (int i = 0; i < 20; i++) qn__pace_note(&p, 0, 64, 100, 0.256); /* 4 ms a token */
+    qn__pace_note(&p, 1, 0, 0, 0.094);
+    qn__pace_note(&p, 1, 16, 8, 0.096);
+    assert_in_range(budget(&p, 1, 1, 8, 500), 60, 85); /* 85 ms; not 800 */
+}
+
 /* One that takes long is read in steps of three of a stream's: a question behind it waits for no more. */
 static void long_alone(void **state)
 {
@@ -252,9 +264,10 @@ static void bounds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(twice_at_most), cmocka_unit_test(depths),           cmocka_unit_test(others_use_it),
-        cmocka_unit_test(slow_steps),    cmocka_unit_test(alone_and_beside), cmocka_unit_test(long_alone),
-        cmocka_unit_test(stopped),       cmocka_unit_test(slow_alone),       cmocka_unit_test(bounds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(twice_at_most),    cmocka_unit_test(depths),
+                                       cmocka_unit_test(others_use_it),    cmocka_unit_test(slow_steps),
+                                       cmocka_unit_test(alone_and_beside), cmocka_unit_test(after_a_deep_stream),
+                                       cmocka_unit_test(long_alone),       cmocka_unit_test(stopped),
+                                       cmocka_unit_test(slow_alone),       cmocka_unit_test(bounds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
