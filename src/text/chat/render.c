@@ -13,6 +13,50 @@ static const struct {
 };
 #define N_BUILT_IN (sizeof built_in / sizeof *built_in)
 
+/* ---- calls that a template does not show ----------------------------------------------------------- */
+
+/* clang-format off */
+static const struct {
+    const char *text, *calls;
+} unshown[] = {
+#define QN_UNSHOWN(text, calls) {text, calls},
+#include "text/chat/unshown.def"
+#undef QN_UNSHOWN
+};
+/* clang-format on */
+
+/* Puts before the template what makes contents of calls; its probes find them then as if it showed them. */
+static qn_status show_calls(qn_chat_template *t, const char *calls, qn_error *err)
+{
+    static const char before[] = "{%- set qn_turns = namespace(all=[]) -%}{%- for m in messages -%}"
+                                 "{%- if m.tool_calls -%}{%- set calls -%}",
+                      behind[] = "{%- endset -%}{%- set qn_turns.all = qn_turns.all + [{'role': m.role, "
+                                 "'content': (m.content or '') + calls}] -%}{%- else -%}{%- set qn_turns.all = "
+                                 "qn_turns.all + [m] -%}{%- endif -%}{%- endfor -%}{%- set messages = qn_turns.all -%}";
+    qn_jinja *jinja = NULL;
+    qn_str s = {0};
+    qn__str_puts(&s, before);
+    qn__str_puts(&s, calls);
+    qn__str_puts(&s, behind);
+    qn__str_puts(&s, t->source);
+    const qn_status status = s.failed ? QN_FAIL_NOMEM(err, s.len) : qn__jinja_compile(s.data, s.len, &jinja, err);
+    qn__str_deinit(&s);
+    if (status != QN_OK) return status;
+    qn__jinja_destroy(t->jinja);
+    t->jinja = jinja;
+    t->needs = (qn_chat_needs){.origin = t->origin};
+    qn__chat_probe(t);
+    return QN_OK;
+}
+
+static qn_status show_unshown(qn_chat_template *t, qn_error *err)
+{
+    for (size_t i = 0; i < sizeof unshown / sizeof *unshown; i++)
+        if (t->needs.tools && !t->needs.calls && strstr(t->source, unshown[i].text))
+            return show_calls(t, unshown[i].calls, err);
+    return QN_OK;
+}
+
 static qn_status create(const char *source, size_t len, const char *origin, qn_chat_template **out, qn_error *err)
 {
     qn_chat_template *t = qn__calloc(1, sizeof *t);
@@ -29,7 +73,8 @@ static qn_status create(const char *source, size_t len, const char *origin, qn_c
     memcpy(t->origin, origin, n);
     t->needs.origin = t->origin;
     qn__chat_probe(t);
-    status = qn__chat_derive(t, err);
+    status = show_unshown(t, err);
+    if (status == QN_OK) status = qn__chat_derive(t, err);
     if (status != QN_OK) {
         qn_chat_template_destroy(t);
         return status;

@@ -417,14 +417,14 @@ static void templates_of_models(void **state)
             if (!needs.syntax) fail_msg("%s: its syntax was not found", e->d_name);
             reads_back(e->d_name, t);
             cut_anywhere(e->d_name, t, CUT_STEP);
-            mutations(e->d_name, t, MUTATIONS / 39, &seed);
+            mutations(e->d_name, t, MUTATIONS / 41, &seed);
             n++;
         }
         qn_chat_template_destroy(t);
         free(source);
     }
     closedir(dir);
-    assert_int_equal(n, 39);
+    assert_int_equal(n, 41);
 }
 
 int main(void)

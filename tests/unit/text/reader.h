@@ -188,6 +188,14 @@ static const reader_template reader_templates[] = {
      "ol_calls %}{% set f = c.function %}]~[<invoke name=\"{{ f.name }}\">{{ tags(f.arguments) }}]~[</invo"
      "ke>\n{% endfor %}]~[</calls>{% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_st"
      "art|>assistant\n{% endif %}"},
+    {"says how, and shows no calls", "json",
+     "{% if tools %}<|role|>tools<|/role|>Answer <|tool_call|> and a list. {{ tools|tojson }}<|eot|>\n{% endif %}"
+     "{% for m in messages %}<|role|>{{ m.role }}<|/role|>{{ m.content }}<|eot|>\n{% endfor %}"
+     "{% if add_generation_prompt %}<|role|>assistant<|/role|>{% endif %}"},
+    {"lists tools, and shows no calls", "python",
+     "{% if tools %}<|im_start|>system\nList of tools: [{% for t in tools %}{{ t|tojson }}{{ ', ' if not loop.last }}"
+     "{% endfor %}]<|im_end|>\n{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"},
 };
 /* clang-format on */
 enum { READER_TEMPLATES = sizeof reader_templates / sizeof *reader_templates };
