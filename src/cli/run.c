@@ -5,6 +5,7 @@
 #include "cli/taps.h"
 #include "serve/stop.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ typedef struct run_options {
     int32_t n_predict;
     const char *prompt, *file, *stats, *graph_dir;
     cli_tap_options taps;
-    bool quiet, special;
+    bool quiet, special, show_timings;
     cli_strings stop;
     cli_recording recording;
 } run_options;
@@ -78,6 +79,8 @@ static int parse(run_state *s, int argc, char **argv)
         {"special", 0, CLI_FLAG, &o->special, NULL, "show control tokens as text", 0, 0, NULL},
         CLI_GENERATION_OPTIONS(o->gen),
         CLI_OPTION_GROUP("What is seen of it"),
+        {"show-timings", 0, CLI_FLAG, &o->show_timings, NULL,
+         "say at the end, on standard error, how fast the prompt was read and its continuation written", 0, 0, NULL},
         {"stats", 0, CLI_OUTPUT, &o->stats, "FILE", "write counters and times as JSON; - is standard output", 0, 0,
          NULL},
         {"graph-dir", 0, CLI_STRING, &o->graph_dir, "DIR",
@@ -245,6 +248,13 @@ static int generate(run_state *s)
     return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;
 }
 
+static void tell_times(const cli_times *t)
+{
+    cli_note("prompt %" PRIu64 " tokens in %.2f s, %.1f tokens/s; written %" PRIu64 " in %.2f s, %.1f tokens/s",
+             t->prompt_tokens, t->prompt_seconds, (double)t->prompt_tokens / t->prompt_seconds, t->decode_tokens,
+             t->decode_seconds, (double)t->decode_tokens / t->decode_seconds);
+}
+
 int cli_command_run(int argc, char **argv)
 {
     run_state s = {0};
@@ -263,6 +273,7 @@ int cli_command_run(int argc, char **argv)
         const int taps_status = cli_end_taps(s.session, &s.o.taps);
         if (status == CLI_OK) status = taps_status;
     }
+    if ((status == CLI_OK || status == CLI_INTERRUPTED) && s.o.show_timings) tell_times(&s.times);
     if ((status == CLI_OK || status == CLI_INTERRUPTED) && s.o.stats) {
         const int stats_status = cli_write_stats(s.o.stats, s.session, &s.times);
         if (status == CLI_OK) status = stats_status;

@@ -10,7 +10,7 @@ done
 grep -q "libmicrohttpd" "$work/err" && { echo "skipped: built without libmicrohttpd"; exit 77; }
 cd "$work" || exit 1
 part() { # one file of tests: each has servers and a browser of its own, and mostly waits
-    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source/tests/e2e/serve" HOME="$work/$1" \
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source/tests/e2e/serve" HOME="$work/$1" TMPDIR="$work/$1" \
         python3 "$source/tests/e2e/page/$1.py" "$quern" "$source" >"$work/$1.out" 2>&1
     echo $? >"$work/$1.status"
 }

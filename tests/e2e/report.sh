@@ -53,7 +53,8 @@ expect 0 "$quern" trace stats values.qtr --json; cp out values.json
 for program in python3 chromium chromedriver; do
     command -v $program >/dev/null 2>&1 || { echo "skipped: no $program"; exit 77; }
 done
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source/tests/e2e/serve" HOME="$work" python3 "$source/tests/e2e/page/report.py" "$quern" >"$work/out" 2>&1
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source/tests/e2e/serve" HOME="$work" TMPDIR="$work" \
+    python3 "$source/tests/e2e/page/report.py" "$quern" >"$work/out" 2>&1
 status=$?
 [ $status -eq 0 ] || { bad "the page:"; tail -n 60 "$work/out"; }
 finish

@@ -32,6 +32,11 @@ check_text() {
 # By NumPy (tests/oracle/shakespeare.py).
 model=$source/models/shakespeare.gguf
 check_text "$model" "Good morrow" 60 "$source/tests/e2e/shakespeare/greedy.txt" 150
+# How fast it was, where it is asked for.
+expect 0 "$quern" run "$model" "Good morrow" -n 60 --temp 0 -q --show-timings
+n_prompt=$("$quern" tokenize "$model" "Good morrow" | tr ',' '\n' | grep -c .)
+grep -qE "^quern run: prompt $n_prompt tokens in [0-9.]+ s, [0-9.]+ tokens/s; written 60 in [0-9.]+ s, [0-9.]+ tokens/s\$" "$work/err" ||
+    { bad "no times:"; cat "$work/err"; }
 # By another engine: the quotation in the README beside the model.
 stories=$shared/models/stories260K.gguf
 if [ -e "$stories" ]; then
