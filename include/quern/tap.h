@@ -77,7 +77,8 @@ typedef struct qn_tap_value {
     bool changed;           /* set it after writing to data */
 } qn_tap_value;
 /* Called with each value, which is there during the call, by a thread of the computation. A failure stops the run,
- * which then fails with it. */
+ * which then fails with it. The function may compute with tensors (quern/array.h) and with other engines, on that
+ * thread alone, and that isn't recorded (quern/trace.h); its own engine's sessions say `state`. */
 typedef qn_status (*qn_tap_fn)(void *ctx, qn_tap_value *value, qn_error *err);
 /* As qn_session_tap with a function of one's own; the pattern has no @TOKENS. Only with may_change are changes taken
  * over, and only values that can be changed are matched. */

@@ -194,7 +194,7 @@ qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err)
     qn_status status = QN_OK;
     qn_exec_recording recording;
     recording.ring = NULL;
-    if (qn__trace_on()) run = qn__exec_record(e, run, &recording);
+    if (qn__trace_on() && !qn__trace_paused()) run = qn__exec_record(e, run, &recording);
     if (e->rebound) qn__exec_rebind_programs(e, e->activations);
     for (int32_t i = 0; i < e->n_steps && status == QN_OK; i++) status = run_step(e, &e->steps[i], run, err);
     if (status != QN_OK) (void)qn__exec_wait(e, NULL); /* what was started is over when a run fails */

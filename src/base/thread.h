@@ -86,14 +86,15 @@ bool qn__turns_shared(qn_turns *turns, const qn_turn_taker *taker);
 /* One team for all who compute. Each is a user with a number of threads, of which the team has as many as the largest
  * wants; users run one at a time, in turns by time. The team ends with its last user. */
 typedef struct qn_pool_user qn_pool_user;
-/* n_threads as in qn_team_options. May wait for a run to end. */
+/* n_threads as in qn_team_options. May wait for a run to end; state from inside of a run, where the team would have to
+ * grow. */
 qn_status qn__pool_join(int n_threads, qn_pool_user **out, qn_error *err);
 void qn__pool_leave(qn_pool_user *user); /* NULL: nothing */
 int qn__pool_size(const qn_pool_user *user);
 /* For qn__team_barrier and qn__team_next inside a run. */
 qn_team *qn__pool_team(const qn_pool_user *user);
-/* As qn__team_run with the user's number of threads. Not from inside a run, of any user. A user of one thread computes
- * on its caller's and takes no turn. */
+/* As qn__team_run with the user's number of threads. From inside of another user's run on the caller's thread alone;
+ * never from inside of one of its own. A user of one thread computes on its caller's and takes no turn. */
 void qn__pool_run(qn_pool_user *user, qn_team_fn fn, void *ctx);
 /* Other users compute in other threads: long runs should be short ones. */
 bool qn__pool_shared(qn_pool_user *user);

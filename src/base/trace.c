@@ -237,7 +237,13 @@ void qn__trace_put_counts(qn_trace_ring *r, uint64_t step)
     qn__trace_put_record(r, QN_TRACE_RECORD_counts, qn__trace_ticks(), step, &part, 1);
 }
 
-uint64_t qn__trace_begin(void) { return qn__trace_on() ? qn__trace_ticks() : 0; }
+static _Thread_local int n_pauses;
+
+void qn__trace_pause(bool pause) { n_pauses += pause ? 1 : -1; }
+
+bool qn__trace_paused(void) { return n_pauses > 0; }
+
+uint64_t qn__trace_begin(void) { return qn__trace_on() && !qn__trace_paused() ? qn__trace_ticks() : 0; }
 
 void qn__trace_end(qn_trace_kind kind, uint64_t begin)
 {

@@ -166,6 +166,10 @@ void qn__trace_put_record(qn_trace_ring *r, uint32_t what, uint64_t begin, uint6
 /* A record of the counts, of the end of this step (0: before one begins), unless the last was less than two
  * milliseconds ago: it takes some 3 us. */
 void qn__trace_put_counts(qn_trace_ring *r, uint64_t step);
+/* What this thread computes from now on is somebody else's work and isn't recorded; false: it is again. In pairs, which
+ * may stand within each other. */
+void qn__trace_pause(bool pause);
+bool qn__trace_paused(void);
 /* Spans of the library's own: 0 when off, then nothing is recorded at the end. */
 uint64_t qn__trace_begin(void);
 void qn__trace_end(qn_trace_kind kind, uint64_t begin);

@@ -484,6 +484,7 @@ static qn_status check_items(const qn_session *s, const qn_batch_item *items, in
 qn_status qn__session_check(const qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
 {
     QN_TRY(qn__session_idle(s, err));
+    if (s->running) return QN_FAIL(err, state, "a run of this session is under way, and calls what calls this");
     if (s->shape.embeddings)
         return QN_FAIL(err, state, "this session is for embeddings and has no logits (qn_session_embeddings)");
     return check_items(s, items, n, err);

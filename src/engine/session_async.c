@@ -3,9 +3,12 @@
  * the results are the same to the bit. The thread is there because CPU backends compute on whoever calls them; it is
  * member 0 of the backend's team while it does. */
 #include "engine/engine.h"
+#include "engine/tap.h"
 
 qn_status qn__session_idle(const qn_session *s, qn_error *err)
 {
+    if (qn__tap_calls(s->engine))
+        return QN_FAIL(err, state, "a function of a tap can't use its engine: it is called by a run of that");
     return s->started ? QN_FAIL(err, state, "a decode of this session is under way; wait for it first") : QN_OK;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/tap.c -- setting taps, and what happens at one while a graph runs. */
 #include "engine/tap.h"
+#include "base/trace.h"
 #include "model/roles.h"
 
 #include <stdatomic.h>
@@ -22,10 +23,30 @@ static const qn_tap_type *const types[] = {
 
 const qn_tap_action *qn_tap_actions(void) { return actions; }
 
+/* Of whose runs this thread calls functions, one inside of another. */
+typedef struct calling {
+    const qn_engine *engine;
+    const struct calling *outer;
+} calling;
+static _Thread_local const calling *innermost;
+
+bool qn__tap_calls(const qn_engine *engine)
+{
+    for (const calling *c = innermost; c; c = c->outer)
+        if (c->engine == engine) return true;
+    return false;
+}
+
 /* Of a caller: whatever it does. */
 static qn_status call(qn_tap_slot *slot, qn_tap_value *value, qn_error *err)
 {
-    return slot->tap->fn(slot->tap->fn_ctx, value, err);
+    const calling here = {slot->tap->taps->session->engine, innermost};
+    innermost = &here;
+    qn__trace_pause(true); /* what it computes would stand in the middle of the run's nodes */
+    const qn_status status = slot->tap->fn(slot->tap->fn_ctx, value, err);
+    qn__trace_pause(false);
+    innermost = here.outer;
+    return status;
 }
 static const qn_tap_type looks = {.run = call}, changes = {.run = call, .changes = true};
 

@@ -97,6 +97,8 @@ bool qn__taps_run(void *ctx, const qn_node *node);
 qn_status qn__taps_stepped(qn_taps *t, qn_status status, qn_error *err);
 qn_status qn__taps_why(const qn_taps *t, qn_status status, qn_error *err);
 void qn__taps_destroy(qn_taps *t);
+/* Whether this thread is in a caller's function that a run of the engine has called. */
+bool qn__tap_calls(const qn_engine *engine);
 /* Takes those of qn_session_tap_fn with this context away; others stay. */
 void qn__taps_remove(qn_session *s, const void *ctx);
 

@@ -609,6 +609,47 @@ static void stopped(void **state)
     }
 }
 
+static qn_status multiply(void *ctx, qn_tap_value *value, qn_error *e)
+{
+    qn_tensor *x = qn_arange(ctx, 0, 300 * 300, 1, QN_DTYPE_F32);
+    x = qn_matmul(qn_reshape(x, qn_shape_of(300, 300)), qn_ones(ctx, qn_shape_of(300, 1), QN_DTYPE_F32));
+    value->data[0] = (float)qn_item(qn_select(qn_select(x, 0, 1), 0, 0));
+    value->changed = true;
+    if (e) *e = *qn_context_error(ctx);
+    return qn_context_error(ctx)->status;
+}
+
+/* A function of a tap computes with tensors while the team is busy with the run that calls it, and the recording stays
+ * that of the run. */
+static void tensors_inside(void **state)
+{
+    (void)state;
+    for (int n_threads = 1; n_threads <= 2; n_threads++) {
+        int n_nodes[2] = {0};
+        for (int inside = 0; inside <= 1; inside++) {
+            qn_context *tensors;
+            qn_session *session;
+            qn_trace *trace;
+            const qn_token token = 5;
+            qn_engine *engine = open_engine(n_threads);
+            MUST(qn_context_create(&(qn_context_options){.n_threads = 2}, &tensors, &err));
+            MUST(qn_session_create(engine, NULL, &session, &err));
+            if (inside) MUST(qn_session_tap_fn(session, "embd", true, multiply, tensors, &err));
+            MUST(qn_trace_start(path, NULL, &err));
+            MUST(qn_session_feed(session, 0, &token, 1, &err));
+            MUST(qn_trace_stop(NULL, &err));
+            MUST(qn_trace_open(path, &trace, &err));
+            assert_null(qn_trace_damage(trace));
+            MUST(qn_trace_walk(trace, count_nodes, &n_nodes[inside], &err));
+            qn_trace_close(trace);
+            qn_session_destroy(session);
+            qn_context_destroy(tensors);
+            qn_engine_close(engine);
+        }
+        assert_int_equal(n_nodes[0], n_nodes[1]);
+    }
+}
+
 static void copied(void **state)
 {
     (void)state;
@@ -646,10 +687,19 @@ int main(void)
     snprintf(path, sizeof path, "trace-%ld.qtr", (long)getpid());
     snprintf(other, sizeof other, "trace-%ld.cut", (long)getpid());
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_adds_up),   cmocka_unit_test(allocates_nothing), cmocka_unit_test(damage_is_found),
-        cmocka_unit_test(refusals),     cmocka_unit_test(full_disk),         cmocka_unit_test(killed),
-        cmocka_unit_test(two_sessions), cmocka_unit_test(flight_recorder),   cmocka_unit_test(copied),
-        cmocka_unit_test(slow_step),    cmocka_unit_test(stopped),           cmocka_unit_test(keeps_what_is_there),
+        cmocka_unit_test(it_adds_up),
+        cmocka_unit_test(allocates_nothing),
+        cmocka_unit_test(damage_is_found),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(killed),
+        cmocka_unit_test(two_sessions),
+        cmocka_unit_test(flight_recorder),
+        cmocka_unit_test(copied),
+        cmocka_unit_test(slow_step),
+        cmocka_unit_test(stopped),
+        cmocka_unit_test(tensors_inside),
+        cmocka_unit_test(keeps_what_is_there),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove(path);

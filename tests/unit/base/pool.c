@@ -90,6 +90,49 @@ static void users_in_threads(void **state)
     assert_int_equal(shared, (N - 1) * 60);
 }
 
+typedef struct nest {
+    qn_pool_user *outer, *inner;
+    work w[MOST];
+    _Atomic int n_wrong;
+} nest;
+
+/* Every member computes something of its own; none of it disturbs the run. */
+static void run_inside(void *ctx, int member, int n_members)
+{
+    nest *n = ctx;
+    qn_team *team = qn__pool_team(n->outer);
+    qn_pool_user *user = NULL;
+    qn_error err;
+    qn__team_barrier(team);
+    if (member == 1) {
+        n->w[0] = (work){.user = n->inner};
+        qn__pool_run(n->inner, phases, &n->w[0]);
+        n->n_wrong += n->w[0].n_wrong || n->w[0].sum != 40 * 39 / 2;
+        n->n_wrong += qn__pool_join(MOST, &user, &err) != QN_STATUS_state || !strstr(err.text, "6 threads, of which 3");
+        n->n_wrong += qn__pool_join(n_members, &user, &err) != QN_OK;
+        n->w[1] = (work){.user = user};
+        qn__pool_run(user, phases, &n->w[1]);
+        n->n_wrong += n->w[1].n_wrong || n->w[1].sum != 40 * 39 / 2;
+        qn__pool_leave(user);
+    }
+    n->n_wrong += qn__pool_team(n->outer) != team;
+    qn__team_barrier(team);
+}
+
+static void inside_of_a_run(void **state)
+{
+    (void)state;
+    nest n = {.outer = join(3), .inner = join(2)};
+    for (int i = 0; i < 20; i++) qn__pool_run(n.outer, run_inside, &n);
+    assert_int_equal(n.n_wrong, 0);
+    n.w[0] = (work){.user = n.inner};
+    qn__pool_run(n.inner, phases, &n.w[0]); /* on the team again */
+    assert_int_equal(n.w[0].sum, 40 * 39 / 2);
+    assert_int_equal(n.w[0].cell[1], 5001);
+    qn__pool_leave(n.outer);
+    qn__pool_leave(n.inner);
+}
+
 static void bad_numbers(void **state)
 {
     (void)state;
@@ -110,7 +153,7 @@ static void memory(void **state)
     (void)state;
     qn_error err;
     qn_pool_user *user;
-    for (int n = 0; n < 2; n++) {
+    for (int n = 0; n < 3; n++) {
         books_open(n);
         assert_int_equal(qn__pool_join(3, &user, &err), QN_STATUS_nomem);
         assert_non_null(strstr(err.text, "out of memory"));
@@ -130,6 +173,7 @@ static void memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_in_turn), cmocka_unit_test(users_in_threads),
-                                       cmocka_unit_test(bad_numbers), cmocka_unit_test(memory)};
+                                       cmocka_unit_test(inside_of_a_run), cmocka_unit_test(bad_numbers),
+                                       cmocka_unit_test(memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,29 @@ static void rollback_at_every_node(void **state)
     qn_session_destroy(s);
 }
 
+static bool decode_again(void *ctx, const qn_node *node, bool after)
+{
+    qn_session *s = ctx;
+    const qn_token token = 1;
+    (void)node, (void)after;
+    REFUSED(state, qn_session_feed(s, 0, &token, 1, err), "under way");
+    REFUSED(state, qn_session_decode(s, &(qn_batch_item){1, 0, 0, true}, 1, err), "under way");
+    return true;
+}
+
+/* What a run calls can't start another run of the session, and is told so. */
+static void no_run_inside(void **state)
+{
+    (void)state;
+    const qn_token token = 1;
+    qn_session *s = rig_session(engine, (qn_session_options){0});
+    qn_session_set_eval(s, decode_again, s);
+    MUST(qn_session_feed(s, 0, &token, 1, err));
+    qn_session_set_eval(s, NULL, NULL);
+    MUST(qn_session_feed(s, 0, &token, 1, err));
+    qn_session_destroy(s);
+}
+
 /* Of several chunks those before the one that fails stay, with their logits. */
 static void earlier_chunks_stay(void **state)
 {
@@ -445,6 +468,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rollback_at_every_node),
+        cmocka_unit_test(no_run_inside),
         cmocka_unit_test(earlier_chunks_stay),
         cmocka_unit_test(refused),
         cmocka_unit_test(session_options),

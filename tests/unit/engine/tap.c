@@ -511,6 +511,45 @@ static void stops(void **state)
     }
 }
 
+typedef struct itself {
+    qn_session *own, *other;
+    int n;
+    float logits[N * VOCAB];
+} itself;
+
+static qn_status compute(void *ctx, qn_tap_value *v, qn_error *err)
+{
+    itself *c = ctx;
+    (void)v;
+    c->n++;
+    qn_status status = decode(c->other, tokens, err);
+    if (status == QN_OK) memcpy(c->logits, qn_session_logits(c->other, 0), sizeof c->logits);
+    if (status == QN_OK) status = qn_session_seq_remove(c->other, 0, 0, -1, err);
+    return status == QN_OK ? decode(c->own, tokens, err) : status;
+}
+
+/* A function may compute with another engine, in the middle of a run that has all threads; its own says that it can't.
+ */
+static void functions_compute(void **state)
+{
+    (void)state;
+    static float want[N * VOCAB * 2];
+    for (int batch = 1; batch <= 8; batch += 7) {
+        static itself c;
+        c = (itself){.own = begin(M_dense, batch), .other = begin(M_experts, 8)};
+        logits_of(c.other, want);
+        MUST(qn_session_seq_remove(c.other, 0, 0, -1, err));
+        MUST(qn_session_tap_fn(c.own, "ffn_out-1", false, compute, &c, err));
+        REFUSED(state, decode(c.own, tokens, err), "called by a run of that");
+        assert_int_equal(c.n, 1);
+        assert_memory_equal(c.logits, want, sizeof c.logits);
+        MUST(qn_session_taps_end(c.own, err));
+        MUST(decode(c.own, tokens, err));
+        qn_session_destroy(c.other);
+        qn_session_destroy(c.own);
+    }
+}
+
 static void refuses(void **state)
 {
     (void)state;
@@ -599,6 +638,7 @@ int main(void)
         cmocka_unit_test(lists_its_actions),
         cmocka_unit_test(reports),
         cmocka_unit_test(stops),
+        cmocka_unit_test(functions_compute),
         cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
