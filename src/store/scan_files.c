@@ -4,6 +4,7 @@
 #include "store/store.h"
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 /* ---- a folder of the user's: FOLDER/NAME ---- */
 
@@ -15,10 +16,22 @@ static qn_status add_plain(qn_scan *s, void *ctx, const qn_gguf_seen *file)
     return qn__store_add_file(s, file, name, false);
 }
 
+/* Whether folder i was named before, by whatever path. */
+static bool named_before(const qn_store_places *places, int i)
+{
+    struct stat st, other;
+    if (stat(places->folders[i], &st) != 0) return false;
+    for (int k = 0; k < i; k++)
+        if (places->folders[k] && stat(places->folders[k], &other) == 0 && other.st_dev == st.st_dev &&
+            other.st_ino == st.st_ino)
+            return true;
+    return false;
+}
+
 qn_status qn__scan_folder(qn_scan *s)
 {
     for (int i = 0; i < s->places->n_folders; i++, s->rank++) {
-        if (!s->places->folders[i]) continue;
+        if (!s->places->folders[i] || named_before(s->places, i)) continue;
         QN_TRY(qn__walk_ggufs(s, s->places->folders[i], NULL, QN_STORE_MAX_DEPTH, add_plain, NULL));
     }
     return QN_OK;

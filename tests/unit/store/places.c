@@ -208,9 +208,31 @@ static void rings(void **state)
     remove_tree(scratch);
 }
 
+/* A folder that is named several times, by several paths, is looked into once. */
+static void named_twice(void **state)
+{
+    (void)state;
+    static char plain[1024], around[1100], link[1100];
+    const char *folders[] = {plain, around, link, plain};
+    qn_store *store;
+    qn_error err;
+    scratch_make("t_store_places");
+    write_text("folder/x.gguf", "GGUF");
+    write_text("folder/y.gguf", "GGUF");
+    assert_int_equal(symlink("folder", in_scratch("link")), 0);
+    snprintf(plain, sizeof plain, "%s/folder", scratch);
+    snprintf(around, sizeof around, "%s/folder/../folder/", scratch);
+    snprintf(link, sizeof link, "%s/link", scratch);
+    assert_int_equal(qn_store_open(&(qn_store_places){.folders = folders, .n_folders = 4}, &store, &err), QN_OK);
+    assert_int_equal(qn_store_n_models(store), 2);
+    qn_store_close(store);
+    remove_tree(scratch);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(found), cmocka_unit_test(meant), cmocka_unit_test(nothing),
-                                       cmocka_unit_test(faults), cmocka_unit_test(rings)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(found),   cmocka_unit_test(meant),
+                                       cmocka_unit_test(nothing), cmocka_unit_test(faults),
+                                       cmocka_unit_test(rings),   cmocka_unit_test(named_twice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
