@@ -156,6 +156,18 @@ static size_t common(const char *a, const char *b)
     return n;
 }
 
+/* Under the line, which is shown again below. */
+static void list_matches(const edit_line *l, const char *begin, size_t n)
+{
+    const char *name, *gap = "\n";
+    for (int i = 0; (name = l->complete(NULL, i)); i++) {
+        if (strlen(name) < n || memcmp(name, begin, n) != 0) continue;
+        fprintf(l->out, "%s/%s", gap, name);
+        gap = "  ";
+    }
+    fputc('\n', l->out);
+}
+
 static unsigned char on_tab(EditLine *el, int key)
 {
     (void)key;
@@ -176,7 +188,9 @@ static unsigned char on_tab(EditLine *el, int key)
     if (!match) return CC_ERROR;
     snprintf(rest, sizeof(rest), "%.*s%s", (int)(shared - (n - 1)), match + n - 1, n_matches == 1 ? " " : "");
     if (*rest && el_insertstr(el, rest) != 0) return CC_ERROR;
-    return n_matches == 1 ? CC_REFRESH : CC_REFRESH_BEEP;
+    if (n_matches == 1 || *rest) return n_matches == 1 ? CC_REFRESH : CC_REFRESH_BEEP;
+    list_matches(l, info->buffer + 1, n - 1);
+    return CC_REDISPLAY;
 }
 
 /* The line as it is, where characters came into it unseen. */

@@ -263,6 +263,7 @@ keys -l "lost mid"; keys C-a; keys -l "My "; keys C-e BSpace BSpace BSpace; type
 say "/save $work/c.json"
 grep -qF '{"role": "user", "content": "My lost ö?"}' "$work/c.json" || { bad "not as it was edited:"; cat "$work/c.json"; }
 keys Up Up Up; sees "> ROMEO:" 2; keys C-c; prompt
+keys -l "/re"; keys Tab; sees "/reset  /regenerate"; sees "> /re" 2; keys C-c; prompt # several: they are listed
 keys -l "/st"; keys Tab; sees "> /stats"; keys Enter; prompt
 sees "  prompt "
 leaves C-d
