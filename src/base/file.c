@@ -65,6 +65,7 @@ struct qn_writer {
     bool owns_fd;
     char *path;          /* as the caller named it, for messages */
     char *target, *temp; /* NULL when written in place */
+    bool named;          /* there is a file named `temp` */
     uint64_t put;
     size_t n_buffered;
     char buffer[BUFFER_BYTES];
@@ -78,26 +79,52 @@ static void writer_free(qn_writer *w)
     qn__free(w);
 }
 
-/* A name nobody uses beside the target: same directory, hence same file system, hence an atomic rename. O_EXCL decides.
- */
-static qn_status open_temp(qn_writer *w, mode_t mode, bool existed, qn_error *err)
+bool qn__writer_names_at_once;
+
+/* Bytes of a path up to its last part. */
+static size_t folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? (size_t)(slash - path) + 1 : 0;
+}
+
+enum { TEMP_NAME = 64 };
+
+/* Gives the file a name that nobody uses beside the target: same directory, hence same file system, hence an atomic
+ * rename. Makes it where there is none yet. False: errno. */
+static bool name_temp(qn_writer *w)
 {
     static _Atomic unsigned serial;
-    const char *slash = strrchr(w->target, '/');
-    const size_t dir = slash != NULL ? (size_t)(slash - w->target) + 1 : 0;
-    const size_t size = dir + 64;
+    const size_t dir = folder_of(w->target);
+    char open_file[64];
+    snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", w->fd);
+    for (int attempt = 0; attempt < 100 && !w->named; attempt++) {
+        const unsigned n = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
+        snprintf(w->temp + dir, TEMP_NAME, ".quern-%ld-%u-%08llx.tmp", (long)getpid(), n,
+                 (unsigned long long)(qn__now_ns() & 0xffffffff));
+        if (w->fd >= 0) {
+            w->named = linkat(AT_FDCWD, open_file, AT_FDCWD, w->temp, AT_SYMLINK_FOLLOW) == 0;
+        } else {
+            w->fd = qn__open_retry(w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+            w->named = w->fd >= 0;
+        }
+        if (!w->named && errno != EEXIST) break;
+    }
+    return w->named;
+}
+
+/* Until it is whole the file has no name, so that nothing is left of it when the process is killed; file systems that
+ * know no such files, or systems without /proc, give it one at once. */
+static qn_status open_temp(qn_writer *w, mode_t mode, bool existed, qn_error *err)
+{
+    const size_t dir = folder_of(w->target), size = dir + TEMP_NAME;
     w->temp = qn__alloc(size);
     if (w->temp == NULL) return QN_FAIL_NOMEM(err, size);
     memcpy(w->temp, w->target, dir);
-    for (int attempt = 0; attempt < 100; attempt++) {
-        const unsigned n = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
-        snprintf(w->temp + dir, size - dir, ".quern-%ld-%u-%08llx.tmp", (long)getpid(), n,
-                 (unsigned long long)(qn__now_ns() & 0xffffffff));
-        w->fd = qn__open_retry(w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (w->fd < 0 && errno == EEXIST) continue;
-        break;
-    }
-    if (w->fd < 0) return qn__fail_open(err, w->path, "write", errno);
+    strcpy(w->temp + dir, ".");
+    if (!qn__writer_names_at_once && access("/proc/self/fd", X_OK) == 0)
+        w->fd = qn__open_retry(w->temp, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    if (w->fd < 0 && !name_temp(w)) return qn__fail_open(err, w->path, "write", errno);
     w->owns_fd = true;
     if (existed) (void)!fchmod(w->fd, mode & 0777); /* a refusal (another owner's file) leaves the default mode */
     return QN_OK;
@@ -144,7 +171,7 @@ qn_status qn__writer_open(const char *path, qn_writer **out, qn_error *err)
     if (w == NULL) return QN_FAIL_NOMEM(err, sizeof *w);
     w->fd = -1;
     w->error = 0;
-    w->owns_fd = false;
+    w->owns_fd = w->named = false;
     w->target = w->temp = NULL;
     w->put = 0;
     w->n_buffered = 0;
@@ -199,6 +226,7 @@ bool qn__writer_failed(const qn_writer *w) { return w->error != 0; }
 qn_status qn__writer_commit(qn_writer *w, qn_error *err)
 {
     flush(w);
+    if (w->error == 0 && w->temp != NULL && !w->named && !name_temp(w)) w->error = errno;
     if (w->owns_fd && close(w->fd) != 0 && w->error == 0 && errno != EINTR) w->error = errno;
     w->owns_fd = false;
     if (w->error == 0 && w->temp != NULL && rename(w->temp, w->target) != 0) w->error = errno;
@@ -209,10 +237,7 @@ qn_status qn__writer_commit(qn_writer *w, qn_error *err)
         const char *name = out ? "standard output" : qn__path_quote(quoted, w->path), *mark = out ? "" : "'";
         status = QN_FAIL(err, io, "cannot write %s%s%s: %s", mark, name, mark, strerror(w->error));
     }
-    if (status == QN_OK) {
-        qn__free(w->temp);
-        w->temp = NULL;
-    }
+    if (status == QN_OK) w->named = false;
     qn__writer_abort(w);
     return status;
 }
@@ -221,7 +246,7 @@ void qn__writer_abort(qn_writer *w)
 {
     if (w == NULL) return;
     if (w->owns_fd) close(w->fd);
-    if (w->temp != NULL) unlink(w->temp);
+    if (w->named) unlink(w->temp);
     writer_free(w);
 }
 
