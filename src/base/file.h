@@ -36,9 +36,9 @@ qn_status qn__map_lock(const qn_map *map, size_t offset, size_t size, qn_error *
 /* How many bytes of the range are in memory now; false when the kernel doesn't tell this user. */
 bool qn__map_resident(const qn_map *map, size_t offset, size_t size, size_t *out);
 
-/* Writes go to a file without a name (or, where the system has none such, with a temporary one beside the target), which
- * commit puts in the target's place: a full disk or a crash leaves the old file whole, and nothing else. "-" as path writes to standard output without renaming. Write errors are sticky and reported by
- * commit. */
+/* Writes go to a file without a name (or, where the system has none such, with a temporary one beside the target),
+ * which commit puts in the target's place: a full disk or a crash leaves the old file whole, and nothing else. "-" as
+ * path writes to standard output. Write errors are sticky and reported by commit. */
 typedef struct qn_writer qn_writer;
 extern bool qn__writer_names_at_once; /* for tests: as where the system has no files without names */
 qn_status qn__writer_open(const char *path, qn_writer **out, qn_error *err);
