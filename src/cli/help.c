@@ -2,38 +2,37 @@
 /* src/cli/help.c -- quern help, and what --help prints, as wide as the terminal. */
 #include "cli/describe.h"
 #include <string.h>
-#include <unistd.h>
 
-enum { OPTION_COLUMN = 30, WIDEST = 100, NARROWEST = 50 };
+enum { OPTION_COLUMN = 30, ENVIRONMENT_COLUMN = 17, WIDEST = 100, NARROWEST = 50 };
 
-static int width(void)
+static int width(FILE *out)
 {
-    const int columns = cli_columns(STDOUT_FILENO);
+    const int columns = cli_columns(fileno(out));
     if (columns == 0 || columns > WIDEST) return WIDEST;
     return columns < NARROWEST ? NARROWEST : columns;
 }
 
 /* Paragraphs, a line each, broken between words; `at` is the column that the first begins in. */
-static void print_wrapped(const char *text, int indent, int at)
+static void print_wrapped(FILE *out, const char *text, int indent, int at)
 {
-    const int columns = width();
+    const int columns = width(out);
     while (*text) {
         if (*text == '\n') {
-            printf("\n%*s", indent, "");
+            fprintf(out, "\n%*s", indent, "");
             at = indent;
             text++;
             continue;
         }
         const int len = (int)strcspn(text, " \n");
         if (at > indent && at + 1 + len > columns) {
-            printf("\n%*s", indent, "");
+            fprintf(out, "\n%*s", indent, "");
             at = indent;
         }
-        at += printf("%s%.*s", at > indent ? " " : "", len, text);
+        at += fprintf(out, "%s%.*s", at > indent ? " " : "", len, text);
         text += len;
         text += *text == ' ';
     }
-    putchar('\n');
+    fputc('\n', out);
 }
 
 static void print_option(const char *left, const char *help)
@@ -41,14 +40,14 @@ static void print_option(const char *left, const char *help)
     int at = printf("  %s", left);
     if (at + 2 > OPTION_COLUMN) putchar('\n'), at = 0;
     printf("%*s", OPTION_COLUMN - at, "");
-    print_wrapped(help, OPTION_COLUMN, OPTION_COLUMN);
+    print_wrapped(stdout, help, OPTION_COLUMN, OPTION_COLUMN);
 }
 
 void cli_print_help(void *ctx, const cli_usage *u, const cli_option *options, int n)
 {
     (void)ctx;
     printf("usage: quern %s%s%s [options]\n\n", u->command, *u->arguments ? " " : "", u->arguments);
-    print_wrapped(u->summary, 0, 0);
+    print_wrapped(stdout, u->summary, 0, 0);
     if (n == 0 || options[0].kind != CLI_GROUP) printf("\nOptions:\n");
     for (int i = 0; i < n; i++) {
         const cli_option *o = &options[i];
@@ -69,7 +68,7 @@ void cli_print_help(void *ctx, const cli_usage *u, const cli_option *options, in
     print_option("-h, --help", "this text");
     if (u->notes) {
         putchar('\n');
-        print_wrapped(u->notes, 0, 0);
+        print_wrapped(stdout, u->notes, 0, 0);
     }
     if (u->examples) {
         printf("\nExamples:\n");
@@ -89,7 +88,9 @@ void cli_print_overview(FILE *out)
     for (int i = 0; i < cli_n_commands(); i++)
         fprintf(out, "  %-12s %s\n", cli_command_get(i)->name, cli_command_get(i)->help);
     fprintf(out, "\nenvironment:\n");
-#define CLI_ENVIRONMENT(name, what) fprintf(out, "  %-14s %s\n", #name, what);
+#define CLI_ENVIRONMENT(name, what) \
+    fprintf(out, "  %-14s ", #name); \
+    print_wrapped(out, what, ENVIRONMENT_COLUMN, ENVIRONMENT_COLUMN);
 #include "cli/environment.def"
 #undef CLI_ENVIRONMENT
     fprintf(out, "\n\"quern help COMMAND\" tells a command's options, \"quern --version\" the version. Example:\n"
