@@ -123,6 +123,7 @@ struct peer {
     exchange *exchange;  /* whose reply is being made; who leaves cancels it */
     bool left;           /* the client is gone, maybe before its request was looked at */
     char *refusal;       /* the reply to who sends no more of a body that is thrown away; NULL: that it came too late */
+    bool told;           /* `refusal` was sent, and what still comes has until the deadline */
     int64_t deadline_ns; /* until a request is whole; 0: none runs */
 };
 

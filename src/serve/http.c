@@ -235,7 +235,7 @@ static void set_refusal_deadline(exchange *x)
     server *s = x->server;
     pthread_mutex_lock(&s->lock);
     const int64_t quiet = now_ns() + (int64_t)QUIET_S * 1000000000;
-    x->peer->deadline_ns = quiet < x->throw_until_ns ? quiet : x->throw_until_ns;
+    if (!x->peer->told) x->peer->deadline_ns = quiet < x->throw_until_ns ? quiet : x->throw_until_ns;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -278,7 +278,7 @@ static void throw_more(exchange *x, size_t n)
     if (x->thrown <= most) set_refusal_deadline(x);
     if (x->thrown <= most || x->thrown - n > most) return;
     pthread_mutex_lock(&x->server->lock);
-    x->peer->deadline_ns = 1;
+    if (!x->peer->told) x->peer->deadline_ns = 1;
     pthread_mutex_unlock(&x->server->lock);
     pump_notify(x->server);
 }

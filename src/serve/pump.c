@@ -81,15 +81,38 @@ static void pump_all(server *s)
 
 /* ---- deadlines ---- */
 
+/* Who sends a body that is thrown away is told, and has a moment to see it. */
+static void tell_refusal(peer *p, int64_t now)
+{
+    (void)!send(p->fd, p->refusal, strlen(p->refusal), MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown(p->fd, SHUT_WR);
+    p->told = true;
+    p->deadline_ns = now + (int64_t)LEFT_S * 1000000000;
+}
+
+/* Who still sends then is reset. Where the window was closed as we closed, and all that lay here had been read, the
+ * system would send no reset, and the other side would ask a hundred seconds long whether the window is open. */
+static void reset_at_close(int fd)
+{
+    const struct linger none = {.l_onoff = 1};
+    (void)!setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
 static void check_peers(server *s, int64_t now)
 {
     static const char late[] = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     pthread_mutex_lock(&s->lock);
     for (peer *p = s->peers; p; p = p->next) {
         if (!p->deadline_ns || p->deadline_ns > now) continue;
+        if (p->refusal && !p->told && !s->o.tls_cert) {
+            tell_refusal(p, now);
+            continue;
+        }
         p->deadline_ns = 0;
-        const char *reply = p->refusal ? p->refusal : late;
-        if (!s->o.tls_cert) (void)!send(p->fd, reply, strlen(reply), MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (p->told || p->refusal)
+            reset_at_close(p->fd);
+        else if (!s->o.tls_cert)
+            (void)!send(p->fd, late, strlen(late), MSG_DONTWAIT | MSG_NOSIGNAL);
         shutdown(p->fd, SHUT_RDWR); /* the HTTP thread sees the end and closes it */
     }
     pthread_mutex_unlock(&s->lock);
