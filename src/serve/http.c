@@ -259,7 +259,11 @@ static bool throw_away(exchange *x, const problem *p)
     return true;
 }
 
-static uint64_t most_thrown(const exchange *x) { return x->server->o.max_body * THROW_TIMES; }
+static uint64_t most_thrown(const exchange *x)
+{
+    const uint64_t most = x->server->o.max_body;
+    return most < UINT64_MAX / THROW_TIMES ? most * THROW_TIMES : UINT64_MAX;
+}
 
 /* Who asks before he sends a body (Expect: 100-continue) is told at once. */
 static bool refuse_later(exchange *x, const problem *p)
@@ -270,15 +274,15 @@ static bool refuse_later(exchange *x, const problem *p)
     return throw_away(x, p);
 }
 
-/* More of what was refused. Who sends without end is left; the pump tells him why. */
+/* More of what was refused. Who sends without end is told why by the pump, and is left when as much again has come. */
 static void throw_more(exchange *x, size_t n)
 {
     const uint64_t most = most_thrown(x);
     x->thrown += n;
     if (x->thrown <= most) set_refusal_deadline(x);
-    if (x->thrown <= most || x->thrown - n > most) return;
+    if (x->thrown / most == (x->thrown - n) / most) return;
     pthread_mutex_lock(&x->server->lock);
-    if (!x->peer->told) x->peer->deadline_ns = 1;
+    x->peer->deadline_ns = 1;
     pthread_mutex_unlock(&x->server->lock);
     pump_notify(x->server);
 }
