@@ -15,7 +15,7 @@
 #define GEMV_COLS_MAX              10
 #define GEMV_COLS                  8
 enum { ROWS = 16, GEMV_PANEL_FROM_EXACT = 17, DOT_MAX = 255, GEMV_PAIRS = 1 };
-#ifdef MAX_ROW_STRIDE /* Emerald Rapids: panels are 1.1 and 1.2 times as fast with 9 and 16 columns of Q4_K */
+#ifdef MAX_ROW_STRIDE /* Emerald Rapids: panels are 1.2 times as fast with 16 columns of Q4_K */
 enum { GEMV_PANEL_FROM = 11, GEMV_PANEL_FROM_32 = 11 };
 #else /* Q4_K, GB/s of weights: 16 columns 4.6 (panel 4.3), 20 columns 3.5 (3.7) */
 enum { GEMV_PANEL_FROM = 17, GEMV_PANEL_FROM_32 = 17 };

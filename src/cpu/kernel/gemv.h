@@ -12,9 +12,9 @@
  *
  * A level's gemv.h defines FN(name), ROWS, how many columns its kernels take beside those for one (GEMV_KERNELS, in
  * rising order, the last GEMV_COLS_MAX; GEMV_COLS at a time where more are left than that), from how many on a panel
- * is faster (GEMV_PANEL_FROM, _EXACT for Q2_K and Q3_K, _32 for blocks of 32), DOT_MAX (the
- * greatest byte whose products w_dot_8 adds exactly), and over its registers `words` and `reals` the functions w_...
- * and r_... that the files kernel/gemv_*.h use. Then it includes this. */
+ * is faster (GEMV_PANEL_FROM, _EXACT for Q2_K and Q3_K, _32 for blocks of 32), DOT_MAX (the greatest byte whose
+ * products w_dot_8 adds exactly), and over its registers `words` and `reals` the functions w_... and r_... that the
+ * files kernel/gemv_*.h use. Then it includes this. */
 #ifndef QN_CPU_KERNEL_GEMV_H
 #define QN_CPU_KERNEL_GEMV_H
 

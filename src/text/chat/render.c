@@ -51,9 +51,9 @@ static qn_status show_calls(qn_chat_template *t, const char *calls, qn_error *er
 
 static qn_status show_unshown(qn_chat_template *t, qn_error *err)
 {
+    if (!t->needs.tools || t->needs.calls) return QN_OK;
     for (size_t i = 0; i < sizeof unshown / sizeof *unshown; i++)
-        if (t->needs.tools && !t->needs.calls && strstr(t->source, unshown[i].text))
-            return show_calls(t, unshown[i].calls, err);
+        if (strstr(t->source, unshown[i].text)) return show_calls(t, unshown[i].calls, err);
     return QN_OK;
 }
 
